@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+)
+
+// MaxMessageBytes bounds one gRPC message of any nova service: the largest batch and its envelope.
+const MaxMessageBytes = 20 << 20
+
+// codec is protobuf over gRPC's pooled buffers. It is forced on every nova connection because importing
+// any Oxia package replaces the process-wide "proto" codec by a slower one.
+type codec struct{}
+
+var _ encoding.CodecV2 = codec{}
+
+func (codec) Name() string { return "proto" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	m := protoadapt.MessageV2Of(v.(protoadapt.MessageV1))
+	size := proto.Size(m)
+	opts := proto.MarshalOptions{UseCachedSize: true}
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		buf, err := opts.Marshal(m)
+		return mem.BufferSlice{mem.SliceBuffer(buf)}, err
+	}
+	pool := mem.DefaultBufferPool()
+	buf := pool.Get(size)
+	if _, err := opts.MarshalAppend((*buf)[:0], m); err != nil {
+		pool.Put(buf)
+		return nil, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	return proto.Unmarshal(buf.ReadOnlyData(), protoadapt.MessageV2Of(v.(protoadapt.MessageV1)))
+}
+
+// ServerOptions are what every nova gRPC server is built with: the codec, the message bound, and the
+// interceptors that turn returned refusals into statuses.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.InitialWindowSize(4 << 20),
+		grpc.InitialConnWindowSize(16 << 20),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			resp, err := next(ctx, req)
+			return resp, Status(err).Err()
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return Status(next(srv, ss)).Err()
+		}),
+	}
+}
+
+// DialOptions are what every nova gRPC client is built with. Connections are plaintext: a fleet runs on
+// loopback or on a network of its own.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(codec{}),
+			grpc.MaxCallRecvMsgSize(MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(MaxMessageBytes),
+		),
+		grpc.WithInitialWindowSize(4 << 20),
+		grpc.WithInitialConnWindowSize(16 << 20),
+	}
+}

@@ -1,0 +1,19 @@
+module nova.internal/libs/coord
+
+go 1.26.0
+
+replace nova.internal/libs/api => ../../libs/api
+
+replace nova.internal/libs/epoch => ../../libs/epoch
+
+replace nova.internal/libs/flightlog => ../../libs/flightlog
+
+replace nova.internal/libs/placement => ../../libs/placement
+
+replace nova.internal/libs/events => ../../libs/events
+
+replace nova.internal/libs/client => ../../libs/client
+
+replace nova.internal/libs/runtime => ../../libs/runtime
+
+replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
