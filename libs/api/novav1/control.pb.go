@@ -313,6 +313,7 @@ type HandoffResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`     // that the leader gave up
 	Covered       uint64                 `protobuf:"varint,2,opt,name=covered,proto3" json:"covered,omitempty"` // where the successor starts
+	Taken         uint64                 `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"`     // epoch at which the target's gate passed; 0: it has not yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +358,13 @@ func (x *HandoffResponse) GetEpoch() uint64 {
 func (x *HandoffResponse) GetCovered() uint64 {
 	if x != nil {
 		return x.Covered
+	}
+	return 0
+}
+
+func (x *HandoffResponse) GetTaken() uint64 {
+	if x != nil {
+		return x.Taken
 	}
 	return 0
 }
@@ -465,6 +473,118 @@ func (*PrepareResponse) Descriptor() ([]byte, []int) {
 	return file_nova_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
+type TakeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Handoff       string                 `protobuf:"bytes,2,opt,name=handoff,proto3" json:"handoff,omitempty"`
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // the star that gave the stream up; its lease is about to go
+	Trigger       string                 `protobuf:"bytes,4,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeRequest) Reset() {
+	*x = TakeRequest{}
+	mi := &file_nova_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeRequest) ProtoMessage() {}
+
+func (x *TakeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeRequest.ProtoReflect.Descriptor instead.
+func (*TakeRequest) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TakeRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TakeRequest) GetHandoff() string {
+	if x != nil {
+		return x.Handoff
+	}
+	return ""
+}
+
+func (x *TakeRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *TakeRequest) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+type TakeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // that the target now leads
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeResponse) Reset() {
+	*x = TakeResponse{}
+	mi := &file_nova_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeResponse) ProtoMessage() {}
+
+func (x *TakeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeResponse.ProtoReflect.Descriptor instead.
+func (*TakeResponse) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TakeResponse) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -476,7 +596,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[7]
+	mi := &file_nova_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +608,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[7]
+	mi := &file_nova_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +621,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -538,7 +658,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[8]
+	mi := &file_nova_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +670,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[8]
+	mi := &file_nova_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +683,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReleaseResponse) GetOutcome() isReleaseResponse_Outcome {
@@ -618,7 +738,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_nova_v1_control_proto_msgTypes[9]
+	mi := &file_nova_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +750,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[9]
+	mi := &file_nova_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +763,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Evidence) GetCovered() uint64 {
@@ -684,7 +804,7 @@ type EvidenceBatch struct {
 
 func (x *EvidenceBatch) Reset() {
 	*x = EvidenceBatch{}
-	mi := &file_nova_v1_control_proto_msgTypes[10]
+	mi := &file_nova_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +816,7 @@ func (x *EvidenceBatch) String() string {
 func (*EvidenceBatch) ProtoMessage() {}
 
 func (x *EvidenceBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[10]
+	mi := &file_nova_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +829,7 @@ func (x *EvidenceBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvidenceBatch.ProtoReflect.Descriptor instead.
 func (*EvidenceBatch) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EvidenceBatch) GetSlot() uint64 {
@@ -784,7 +904,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[11]
+	mi := &file_nova_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +916,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[11]
+	mi := &file_nova_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +929,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -827,7 +947,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[12]
+	mi := &file_nova_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +959,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[12]
+	mi := &file_nova_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +972,7 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 type TailRequest struct {
@@ -864,7 +984,7 @@ type TailRequest struct {
 
 func (x *TailRequest) Reset() {
 	*x = TailRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[13]
+	mi := &file_nova_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +996,7 @@ func (x *TailRequest) String() string {
 func (*TailRequest) ProtoMessage() {}
 
 func (x *TailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[13]
+	mi := &file_nova_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1009,7 @@ func (x *TailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailRequest.ProtoReflect.Descriptor instead.
 func (*TailRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TailRequest) GetId() string {
@@ -909,7 +1029,7 @@ type TailResponse struct {
 
 func (x *TailResponse) Reset() {
 	*x = TailResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[14]
+	mi := &file_nova_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1041,7 @@ func (x *TailResponse) String() string {
 func (*TailResponse) ProtoMessage() {}
 
 func (x *TailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[14]
+	mi := &file_nova_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1054,7 @@ func (x *TailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailResponse.ProtoReflect.Descriptor instead.
 func (*TailResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TailResponse) GetNext() uint64 {
@@ -962,7 +1082,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1094,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1107,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResolveRequest) GetId() string {
@@ -1027,7 +1147,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1159,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1172,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveResponse) GetHolder() string {
@@ -1122,7 +1242,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1254,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1267,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Candidate) GetStar() string {
@@ -1179,7 +1299,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1311,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1324,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 type FleetResponse struct {
@@ -1216,7 +1336,7 @@ type FleetResponse struct {
 
 func (x *FleetResponse) Reset() {
 	*x = FleetResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1348,7 @@ func (x *FleetResponse) String() string {
 func (*FleetResponse) ProtoMessage() {}
 
 func (x *FleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1361,7 @@ func (x *FleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetResponse.ProtoReflect.Descriptor instead.
 func (*FleetResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FleetResponse) GetStars() []*FleetStar {
@@ -1261,7 +1381,7 @@ type FleetStar struct {
 
 func (x *FleetStar) Reset() {
 	*x = FleetStar{}
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1393,7 @@ func (x *FleetStar) String() string {
 func (*FleetStar) ProtoMessage() {}
 
 func (x *FleetStar) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1406,7 @@ func (x *FleetStar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStar.ProtoReflect.Descriptor instead.
 func (*FleetStar) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FleetStar) GetStar() *StarRow {
@@ -1313,7 +1433,7 @@ type AdminHandoffRequest struct {
 
 func (x *AdminHandoffRequest) Reset() {
 	*x = AdminHandoffRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1445,7 @@ func (x *AdminHandoffRequest) String() string {
 func (*AdminHandoffRequest) ProtoMessage() {}
 
 func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1458,7 @@ func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffRequest.ProtoReflect.Descriptor instead.
 func (*AdminHandoffRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdminHandoffRequest) GetName() string {
@@ -1368,7 +1488,7 @@ type AdminHandoffResponse struct {
 
 func (x *AdminHandoffResponse) Reset() {
 	*x = AdminHandoffResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1500,7 @@ func (x *AdminHandoffResponse) String() string {
 func (*AdminHandoffResponse) ProtoMessage() {}
 
 func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1513,7 @@ func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffResponse.ProtoReflect.Descriptor instead.
 func (*AdminHandoffResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminHandoffResponse) GetHandoff() string {
@@ -1444,7 +1564,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1576,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1589,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EventsRequest) GetFollow() bool {
@@ -1518,7 +1638,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1650,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1663,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EventsResponse) GetSubject() string {
@@ -1594,16 +1714,24 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
 	"\atrigger\x18\x03 \x01(\tR\atrigger\x12\x18\n" +
 	"\ahandoff\x18\x04 \x01(\tR\ahandoff\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"A\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"W\n" +
 	"\x0fHandoffResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
-	"\acovered\x18\x02 \x01(\x04R\acovered\"d\n" +
+	"\acovered\x18\x02 \x01(\x04R\acovered\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\x04R\x05taken\"d\n" +
 	"\x0ePrepareRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\ahandoff\x18\x02 \x01(\tR\ahandoff\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\"\x11\n" +
-	"\x0fPrepareResponse\"J\n" +
+	"\x0fPrepareResponse\"e\n" +
+	"\vTakeRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\ahandoff\x18\x02 \x01(\tR\ahandoff\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x18\n" +
+	"\atrigger\x18\x04 \x01(\tR\atrigger\"$\n" +
+	"\fTakeResponse\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"J\n" +
 	"\x0eReleaseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -1679,11 +1807,12 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1f\n" +
 	"\vcloud_event\x18\x02 \x01(\fR\n" +
 	"cloudEvent\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xfa\x02\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xaf\x03\n" +
 	"\x04Star\x12H\n" +
 	"\vLeaderships\x12\x1b.nova.v1.LeadershipsRequest\x1a\x1c.nova.v1.LeadershipsResponse\x12<\n" +
 	"\aHandoff\x12\x17.nova.v1.HandoffRequest\x1a\x18.nova.v1.HandoffResponse\x12<\n" +
-	"\aPrepare\x12\x17.nova.v1.PrepareRequest\x1a\x18.nova.v1.PrepareResponse\x12<\n" +
+	"\aPrepare\x12\x17.nova.v1.PrepareRequest\x1a\x18.nova.v1.PrepareResponse\x123\n" +
+	"\x04Take\x12\x14.nova.v1.TakeRequest\x1a\x15.nova.v1.TakeResponse\x12<\n" +
 	"\aRelease\x12\x17.nova.v1.ReleaseRequest\x1a\x18.nova.v1.ReleaseResponse\x129\n" +
 	"\x06Settle\x12\x16.nova.v1.SettleRequest\x1a\x17.nova.v1.SettleResponse\x123\n" +
 	"\x04Tail\x12\x14.nova.v1.TailRequest\x1a\x15.nova.v1.TailResponse2F\n" +
@@ -1706,7 +1835,7 @@ func file_nova_v1_control_proto_rawDescGZIP() []byte {
 	return file_nova_v1_control_proto_rawDescData
 }
 
-var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_nova_v1_control_proto_goTypes = []any{
 	(*LeadershipsRequest)(nil),   // 0: nova.v1.LeadershipsRequest
 	(*LeadershipsResponse)(nil),  // 1: nova.v1.LeadershipsResponse
@@ -1715,59 +1844,63 @@ var file_nova_v1_control_proto_goTypes = []any{
 	(*HandoffResponse)(nil),      // 4: nova.v1.HandoffResponse
 	(*PrepareRequest)(nil),       // 5: nova.v1.PrepareRequest
 	(*PrepareResponse)(nil),      // 6: nova.v1.PrepareResponse
-	(*ReleaseRequest)(nil),       // 7: nova.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 8: nova.v1.ReleaseResponse
-	(*Evidence)(nil),             // 9: nova.v1.Evidence
-	(*EvidenceBatch)(nil),        // 10: nova.v1.EvidenceBatch
-	(*SettleRequest)(nil),        // 11: nova.v1.SettleRequest
-	(*SettleResponse)(nil),       // 12: nova.v1.SettleResponse
-	(*TailRequest)(nil),          // 13: nova.v1.TailRequest
-	(*TailResponse)(nil),         // 14: nova.v1.TailResponse
-	(*ResolveRequest)(nil),       // 15: nova.v1.ResolveRequest
-	(*ResolveResponse)(nil),      // 16: nova.v1.ResolveResponse
-	(*Candidate)(nil),            // 17: nova.v1.Candidate
-	(*FleetRequest)(nil),         // 18: nova.v1.FleetRequest
-	(*FleetResponse)(nil),        // 19: nova.v1.FleetResponse
-	(*FleetStar)(nil),            // 20: nova.v1.FleetStar
-	(*AdminHandoffRequest)(nil),  // 21: nova.v1.AdminHandoffRequest
-	(*AdminHandoffResponse)(nil), // 22: nova.v1.AdminHandoffResponse
-	(*EventsRequest)(nil),        // 23: nova.v1.EventsRequest
-	(*EventsResponse)(nil),       // 24: nova.v1.EventsResponse
-	(Class)(0),                   // 25: nova.v1.Class
-	(*StarRow)(nil),              // 26: nova.v1.StarRow
-	(*StatsRow)(nil),             // 27: nova.v1.StatsRow
+	(*TakeRequest)(nil),          // 7: nova.v1.TakeRequest
+	(*TakeResponse)(nil),         // 8: nova.v1.TakeResponse
+	(*ReleaseRequest)(nil),       // 9: nova.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 10: nova.v1.ReleaseResponse
+	(*Evidence)(nil),             // 11: nova.v1.Evidence
+	(*EvidenceBatch)(nil),        // 12: nova.v1.EvidenceBatch
+	(*SettleRequest)(nil),        // 13: nova.v1.SettleRequest
+	(*SettleResponse)(nil),       // 14: nova.v1.SettleResponse
+	(*TailRequest)(nil),          // 15: nova.v1.TailRequest
+	(*TailResponse)(nil),         // 16: nova.v1.TailResponse
+	(*ResolveRequest)(nil),       // 17: nova.v1.ResolveRequest
+	(*ResolveResponse)(nil),      // 18: nova.v1.ResolveResponse
+	(*Candidate)(nil),            // 19: nova.v1.Candidate
+	(*FleetRequest)(nil),         // 20: nova.v1.FleetRequest
+	(*FleetResponse)(nil),        // 21: nova.v1.FleetResponse
+	(*FleetStar)(nil),            // 22: nova.v1.FleetStar
+	(*AdminHandoffRequest)(nil),  // 23: nova.v1.AdminHandoffRequest
+	(*AdminHandoffResponse)(nil), // 24: nova.v1.AdminHandoffResponse
+	(*EventsRequest)(nil),        // 25: nova.v1.EventsRequest
+	(*EventsResponse)(nil),       // 26: nova.v1.EventsResponse
+	(Class)(0),                   // 27: nova.v1.Class
+	(*StarRow)(nil),              // 28: nova.v1.StarRow
+	(*StatsRow)(nil),             // 29: nova.v1.StatsRow
 }
 var file_nova_v1_control_proto_depIdxs = []int32{
 	2,  // 0: nova.v1.LeadershipsResponse.leaderships:type_name -> nova.v1.LeadershipInfo
-	25, // 1: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
-	9,  // 2: nova.v1.ReleaseResponse.evidence:type_name -> nova.v1.Evidence
-	10, // 3: nova.v1.Evidence.batches:type_name -> nova.v1.EvidenceBatch
-	17, // 4: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
-	20, // 5: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
-	26, // 6: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
-	27, // 7: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
+	27, // 1: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
+	11, // 2: nova.v1.ReleaseResponse.evidence:type_name -> nova.v1.Evidence
+	12, // 3: nova.v1.Evidence.batches:type_name -> nova.v1.EvidenceBatch
+	19, // 4: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
+	22, // 5: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
+	28, // 6: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
+	29, // 7: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
 	0,  // 8: nova.v1.Star.Leaderships:input_type -> nova.v1.LeadershipsRequest
 	3,  // 9: nova.v1.Star.Handoff:input_type -> nova.v1.HandoffRequest
 	5,  // 10: nova.v1.Star.Prepare:input_type -> nova.v1.PrepareRequest
-	7,  // 11: nova.v1.Star.Release:input_type -> nova.v1.ReleaseRequest
-	11, // 12: nova.v1.Star.Settle:input_type -> nova.v1.SettleRequest
-	13, // 13: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
-	15, // 14: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
-	18, // 15: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
-	21, // 16: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
-	23, // 17: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
-	1,  // 18: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
-	4,  // 19: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
-	6,  // 20: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
-	8,  // 21: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
-	12, // 22: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
-	14, // 23: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
-	16, // 24: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
-	19, // 25: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
-	22, // 26: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
-	24, // 27: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
-	18, // [18:28] is the sub-list for method output_type
-	8,  // [8:18] is the sub-list for method input_type
+	7,  // 11: nova.v1.Star.Take:input_type -> nova.v1.TakeRequest
+	9,  // 12: nova.v1.Star.Release:input_type -> nova.v1.ReleaseRequest
+	13, // 13: nova.v1.Star.Settle:input_type -> nova.v1.SettleRequest
+	15, // 14: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
+	17, // 15: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
+	20, // 16: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
+	23, // 17: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
+	25, // 18: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
+	1,  // 19: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
+	4,  // 20: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
+	6,  // 21: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
+	8,  // 22: nova.v1.Star.Take:output_type -> nova.v1.TakeResponse
+	10, // 23: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
+	14, // 24: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
+	16, // 25: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
+	18, // 26: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
+	21, // 27: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
+	24, // 28: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
+	26, // 29: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
+	19, // [19:30] is the sub-list for method output_type
+	8,  // [8:19] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -1779,7 +1912,7 @@ func file_nova_v1_control_proto_init() {
 		return
 	}
 	file_nova_v1_rows_proto_init()
-	file_nova_v1_control_proto_msgTypes[8].OneofWrappers = []any{
+	file_nova_v1_control_proto_msgTypes[10].OneofWrappers = []any{
 		(*ReleaseResponse_Finished)(nil),
 		(*ReleaseResponse_Evidence)(nil),
 	}
@@ -1789,7 +1922,7 @@ func file_nova_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nova_v1_control_proto_rawDesc), len(file_nova_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -22,6 +22,7 @@ const (
 	Star_Leaderships_FullMethodName = "/nova.v1.Star/Leaderships"
 	Star_Handoff_FullMethodName     = "/nova.v1.Star/Handoff"
 	Star_Prepare_FullMethodName     = "/nova.v1.Star/Prepare"
+	Star_Take_FullMethodName        = "/nova.v1.Star/Take"
 	Star_Release_FullMethodName     = "/nova.v1.Star/Release"
 	Star_Settle_FullMethodName      = "/nova.v1.Star/Settle"
 	Star_Tail_FullMethodName        = "/nova.v1.Star/Tail"
@@ -39,6 +40,9 @@ type StarClient interface {
 	Handoff(ctx context.Context, in *HandoffRequest, opts ...grpc.CallOption) (*HandoffResponse, error)
 	// Prepare asks a target whether it would take the stream now.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
+	// Take opens the stream's gate at the target of a handoff, without a producer, and returns when it
+	// passed: the moved leadership stands before the redirected producers arrive.
+	Take(ctx context.Context, in *TakeRequest, opts ...grpc.CallOption) (*TakeResponse, error)
 	// Release asks a living holder for its evidence before its head is touched.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
@@ -79,6 +83,16 @@ func (c *starClient) Prepare(ctx context.Context, in *PrepareRequest, opts ...gr
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PrepareResponse)
 	err := c.cc.Invoke(ctx, Star_Prepare_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *starClient) Take(ctx context.Context, in *TakeRequest, opts ...grpc.CallOption) (*TakeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeResponse)
+	err := c.cc.Invoke(ctx, Star_Take_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +141,9 @@ type StarServer interface {
 	Handoff(context.Context, *HandoffRequest) (*HandoffResponse, error)
 	// Prepare asks a target whether it would take the stream now.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
+	// Take opens the stream's gate at the target of a handoff, without a producer, and returns when it
+	// passed: the moved leadership stands before the redirected producers arrive.
+	Take(context.Context, *TakeRequest) (*TakeResponse, error)
 	// Release asks a living holder for its evidence before its head is touched.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
@@ -151,6 +168,9 @@ func (UnimplementedStarServer) Handoff(context.Context, *HandoffRequest) (*Hando
 }
 func (UnimplementedStarServer) Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Prepare not implemented")
+}
+func (UnimplementedStarServer) Take(context.Context, *TakeRequest) (*TakeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Take not implemented")
 }
 func (UnimplementedStarServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
@@ -236,6 +256,24 @@ func _Star_Prepare_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Star_Take_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StarServer).Take(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Star_Take_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StarServer).Take(ctx, req.(*TakeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Star_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseRequest)
 	if err := dec(in); err != nil {
@@ -308,6 +346,10 @@ var Star_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Prepare",
 			Handler:    _Star_Prepare_Handler,
+		},
+		{
+			MethodName: "Take",
+			Handler:    _Star_Take_Handler,
 		},
 		{
 			MethodName: "Release",
