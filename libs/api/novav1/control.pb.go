@@ -23,7 +23,7 @@ const (
 
 type LeadershipsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Top           uint32                 `protobuf:"varint,1,opt,name=top,proto3" json:"top,omitempty"` // 0: 100
+	Top           uint32                 `protobuf:"varint,1,opt,name=top,proto3" json:"top,omitempty"` // the hottest; 0: the first 100
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +479,7 @@ type TakeRequest struct {
 	Handoff       string                 `protobuf:"bytes,2,opt,name=handoff,proto3" json:"handoff,omitempty"`
 	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // the star that gave the stream up; its lease is about to go
 	Trigger       string                 `protobuf:"bytes,4,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +538,13 @@ func (x *TakeRequest) GetFrom() string {
 func (x *TakeRequest) GetTrigger() string {
 	if x != nil {
 		return x.Trigger
+	}
+	return ""
+}
+
+func (x *TakeRequest) GetName() string {
+	if x != nil {
+		return x.Name
 	}
 	return ""
 }
@@ -897,7 +905,7 @@ func (x *EvidenceBatch) GetNumber() uint64 {
 
 type SettleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,9 +940,9 @@ func (*SettleRequest) Descriptor() ([]byte, []int) {
 	return file_nova_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *SettleRequest) GetId() string {
+func (x *SettleRequest) GetName() string {
 	if x != nil {
-		return x.Id
+		return x.Name
 	}
 	return ""
 }
@@ -1724,12 +1732,13 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\ahandoff\x18\x02 \x01(\tR\ahandoff\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\"\x11\n" +
-	"\x0fPrepareResponse\"e\n" +
+	"\x0fPrepareResponse\"y\n" +
 	"\vTakeRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\ahandoff\x18\x02 \x01(\tR\ahandoff\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\tR\x04from\x12\x18\n" +
-	"\atrigger\x18\x04 \x01(\tR\atrigger\"$\n" +
+	"\atrigger\x18\x04 \x01(\tR\atrigger\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"$\n" +
 	"\fTakeResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"J\n" +
 	"\x0eReleaseRequest\x12\x0e\n" +
@@ -1753,9 +1762,9 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\x06crc32c\x18\x06 \x01(\rR\x06crc32c\x12\x14\n" +
 	"\x05epoch\x18\a \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bproducer\x18\b \x01(\tR\bproducer\x12\x16\n" +
-	"\x06number\x18\t \x01(\x04R\x06number\"\x1f\n" +
-	"\rSettleRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x10\n" +
+	"\x06number\x18\t \x01(\x04R\x06number\"#\n" +
+	"\rSettleRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x10\n" +
 	"\x0eSettleResponse\"\x1d\n" +
 	"\vTailRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"8\n" +
