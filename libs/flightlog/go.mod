@@ -17,3 +17,8 @@ replace nova.internal/libs/client => ../../libs/client
 replace nova.internal/libs/runtime => ../../libs/runtime
 
 replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
+
+require (
+	github.com/oklog/ulid/v2 v2.1.2 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

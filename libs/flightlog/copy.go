@@ -1,0 +1,81 @@
+package flightlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"nova.internal/libs/api/novav1"
+)
+
+var (
+	// ErrExists: an object stands under the key, this one or another.
+	ErrExists = errors.New("an object stands under this key")
+	// ErrAbsent: no object stands under the key.
+	ErrAbsent = errors.New("no object under this key")
+	// ErrNotAdmitted: the store is not the one that this copy is known as, or is blank. It neither votes
+	// nor takes puts.
+	ErrNotAdmitted = errors.New("the copy is not the store it is known as")
+)
+
+// Object is one entry of a listing.
+type Object struct {
+	Key   string
+	Bytes int64
+}
+
+// Copy is one object store. Keys are slash-separated. All methods are safe for concurrent use; an error
+// that is none of this package's may mean anything, also that the call was carried out.
+type Copy interface {
+	// Name is the copy's URL without credentials.
+	Name() string
+	// Put creates the object from the parts. It is durable when Put returns nil. ErrExists means that an
+	// object stands under the key and was left as it is.
+	Put(ctx context.Context, key string, parts ...[]byte) error
+	// Get reads the whole object, or ErrAbsent.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// GetRange reads up to n bytes from offset; fewer at the object's end.
+	GetRange(ctx context.Context, key string, offset, n int64) ([]byte, error)
+	// List returns the objects below a folder, by key.
+	List(ctx context.Context, folder string) ([]Object, error)
+	// Confirm makes an object that was seen durable, so that it may count.
+	Confirm(ctx context.Context, key string) error
+	// Delete removes the object; one that is gone is no error.
+	Delete(ctx context.Context, key string) error
+}
+
+// OpenCopy opens the store at a URL: file:///path, or mem://name, which lives as long as the process.
+func OpenCopy(raw string) (Copy, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("copy %q: %w", raw, err)
+	}
+	switch {
+	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
+		return openFileCopy(raw, u.Path)
+	case u.Scheme == "mem" && u.Host != "":
+		return openMemCopy(raw, u.Host+u.Path), nil
+	}
+	return nil, fmt.Errorf("copy %q: want file:///absolute/path or mem://name", raw)
+}
+
+// Copies are the stores of one class.
+type Copies struct {
+	Class novav1.Class
+	List  []Copy
+}
+
+// Quorum is a majority of the copies.
+func (c *Copies) Quorum() int { return len(c.List)/2 + 1 }
+
+// checkKey keeps keys inside the store.
+func checkKey(key string) error {
+	for _, part := range strings.Split(key, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\\x00") {
+			return fmt.Errorf("object key %q is not a plain path", key)
+		}
+	}
+	return nil
+}
