@@ -73,7 +73,7 @@ func (x *Index) advance() {
 		n++
 	}
 	if n > 0 {
-		x.slots = slices.Clone(x.slots[n:])
+		x.slots = x.slots[n:]
 		x.floor += uint64(n)
 	}
 }

@@ -3,6 +3,7 @@ package flightlog
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"nova.internal/libs/api/novav1"
 )
@@ -29,8 +30,6 @@ const (
 // Scan visits the published batches of a stream that hold the sequences [from, to), in order. Below to
 // everything must be covered. The first batch may begin below from.
 func Scan(ctx context.Context, r *Reader, rows segments, id string, from, to uint64, visit func(ScanBatch) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	for next := from; next < to; {
 		row, err := rows.Floor(ctx, id, next)
 		if err != nil {
@@ -62,6 +61,10 @@ type group struct {
 // scanRefs reads groups of refs ahead, in order, and visits their batches.
 func scanRefs(ctx context.Context, r *Reader, chains []string, refs []*novav1.Ref, next, to uint64, visit func(ScanBatch) error) (uint64, error) {
 	var ahead []*group
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before the wait above
 	for next < to && (len(refs) > 0 || len(ahead) > 0) {
 		for len(refs) > 0 && len(ahead) < readAhead {
 			g, n, err := nextGroup(chains, refs)
@@ -70,7 +73,7 @@ func scanRefs(ctx context.Context, r *Reader, chains []string, refs []*novav1.Re
 			}
 			refs = refs[n:]
 			ahead = append(ahead, g)
-			go g.read(ctx, r)
+			reads.Go(func() { g.read(ctx, r) })
 		}
 		g := ahead[0]
 		ahead = ahead[1:]
