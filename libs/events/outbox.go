@@ -15,7 +15,6 @@ type outbox struct {
 	queue  []message // a ring of the bound's length
 	first  int
 	held   int
-	taken  uint64 // messages that left at the front, dropped or sent
 	closed bool
 	wake   chan struct{} // has a value when the sender should look again
 }
@@ -41,26 +40,14 @@ func (o *outbox) add(m message) (dropped int) {
 	return dropped
 }
 
-// front returns the oldest message, which stays, and its ticket for done.
-func (o *outbox) front() (m message, ticket uint64, ok bool) {
+// take removes the oldest message. The sender keeps it until it is out, beyond the bound.
+func (o *outbox) take() (m message, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held == 0 {
-		return message{}, 0, false
+		return message{}, false
 	}
-	return o.queue[o.first], o.taken, true
-}
-
-// done removes the message of a ticket. One that was dropped to make room while it was being sent is gone
-// already: done then reports false, and the drop that was counted was none.
-func (o *outbox) done(ticket uint64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if ticket != o.taken || o.held == 0 {
-		return false
-	}
-	o.pop()
-	return true
+	return o.pop(), true
 }
 
 // close refuses whatever comes later.
@@ -85,11 +72,12 @@ func (o *outbox) left() int {
 	return o.held
 }
 
-func (o *outbox) pop() {
+func (o *outbox) pop() message {
+	m := o.queue[o.first]
 	o.queue[o.first] = message{}
 	o.first = (o.first + 1) % len(o.queue)
 	o.held--
-	o.taken++
+	return m
 }
 
 func (o *outbox) signal() {

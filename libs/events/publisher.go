@@ -36,10 +36,12 @@ type Publisher struct {
 	counts counts
 	outbox *outbox
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	sender sync.WaitGroup
-	ended  chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+	ended   chan struct{} // closed by the sender; unsent is its to write before
+	unsent  int
+	closing sync.Once
+	lost    error
 }
 
 // New makes a publisher and starts its sender. It does not wait for NATS, which may be away as long as it
@@ -63,7 +65,7 @@ func New(ctx context.Context, url string, cfg Config) (*Publisher, error) {
 	}
 	p := &Publisher{url: url, log: cfg.Log, counts: c, outbox: newOutbox(cfg.Outbox), ended: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	p.sender.Go(p.run)
+	go p.run() // Close waits for it
 	return p, nil
 }
 
@@ -91,12 +93,14 @@ func (p *Publisher) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	p.cancel()
-	p.sender.Wait()
-	if n := p.outbox.left(); n > 0 {
-		p.counts.dropped.Add(float64(n))
-		return fmt.Errorf("publish the last events: %d were dropped: NATS did not take them in time", n)
-	}
-	return nil
+	<-p.ended
+	p.closing.Do(func() {
+		if n := p.unsent + p.outbox.left(); n > 0 {
+			p.counts.dropped.Add(float64(n))
+			p.lost = fmt.Errorf("publish the last events: %d were dropped: NATS did not take them in time", n)
+		}
+	})
+	return p.lost
 }
 
 // run sends until the outbox is drained or the publisher is cancelled.
@@ -105,60 +109,58 @@ func (p *Publisher) Close(ctx context.Context) error {
 // repeat after a lost answer comes before whatever follows it.
 func (p *Publisher) run() {
 	defer close(p.ended)
-	link := &link{url: p.url}
-	defer link.close()
-	pause := &backoff.ExponentialBackOff{InitialInterval: retryFirst, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: retryMost}
-	pause.Reset()
-	away := false
+	l := &link{url: p.url}
+	defer l.close()
 	for {
-		m, ticket, ok := p.outbox.front()
-		if !ok {
-			if p.outbox.drained() || !p.await() {
+		m, ok := p.outbox.take()
+		switch {
+		case ok:
+			if !p.deliver(l, m) {
+				p.unsent++
 				return
 			}
-			continue
+		case p.outbox.drained():
+			return
+		default:
+			select {
+			case <-p.outbox.wake:
+			case <-p.ctx.Done():
+				return
+			}
 		}
-		err := link.publish(p.ctx, m)
+	}
+}
+
+// deliver sends m until JetStream has it, or refuses it for good. It reports false when the publisher
+// was cancelled before.
+func (p *Publisher) deliver(l *link, m message) bool {
+	pause := &backoff.ExponentialBackOff{InitialInterval: retryFirst, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: retryMost}
+	pause.Reset()
+	for try := 0; ; try++ {
+		err := l.publish(p.ctx, m)
 		switch {
 		case err == nil:
 			p.counts.published.Inc()
-			p.outbox.done(ticket)
-			if away {
+			if try > 0 {
 				p.log.Info("events are published again", "held", p.outbox.left())
 			}
-			away = false
-			pause.Reset()
-			continue
+			return true
 		case p.ctx.Err() != nil:
-			return
+			return false
 		case hopeless(err):
+			p.counts.dropped.Inc()
 			p.log.Error("an event was refused for good", "subject", m.subject, "err", err)
-			if p.outbox.done(ticket) {
-				p.counts.dropped.Inc()
-			}
-			continue
-		}
-		if !away {
+			return true
+		case try == 0:
 			p.log.Warn("events wait: NATS does not take them", "url", redact(p.url), "err", err)
-			away = true
 		}
 		timer := time.NewTimer(pause.NextBackOff())
 		select {
 		case <-timer.C:
 		case <-p.ctx.Done():
 			timer.Stop()
-			return
+			return false
 		}
-	}
-}
-
-// await waits for something to send. It reports false when the publisher is over.
-func (p *Publisher) await() bool {
-	select {
-	case <-p.outbox.wake:
-		return true
-	case <-p.ctx.Done():
-		return false
 	}
 }
 
