@@ -20,10 +20,12 @@ replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
 
 require (
 	github.com/cenkalti/backoff/v5 v5.0.3
+	github.com/google/go-cmp v0.7.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/oklog/ulid/v2 v2.1.2
 	github.com/prometheus/client_golang v1.25.0
+	go.uber.org/goleak v1.3.0
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
 )
 
