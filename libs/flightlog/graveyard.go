@@ -146,3 +146,6 @@ func (g *Graveyard) each(ctx context.Context, f func(context.Context, int, Copy)
 	}
 	all.Wait()
 }
+
+// Quorum is a majority of the chain's copies.
+func (g *Graveyard) Quorum() int { return g.copies.Quorum() }

@@ -1,0 +1,369 @@
+package star
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"nova.internal/libs/api"
+	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/coord"
+	"nova.internal/libs/epoch"
+	"nova.internal/services/sequencer/star/dedupe"
+	"nova.internal/services/sequencer/star/lifecycle"
+)
+
+// How long a gate waits, and how it paces itself.
+const (
+	gateLifetime  = 60 * time.Second // then it gives up
+	transferGrace = 2 * time.Second  // parked on a lease that is about to go (specification, "Handoff")
+	parkPoll      = 2 * time.Millisecond
+	retryFirst    = 20 * time.Millisecond
+	retryMost     = time.Second
+)
+
+// gate is one open of a vacant stream's gate: a task of its own, which callers join and whose end none
+// of them can hasten. It keeps its lease and its epoch over its retries.
+type gate struct {
+	done     chan struct{}
+	err      error  // valid after done: why it did not pass
+	from     string // the star whose lease is about to go, if any
+	claim    string
+	reopen   bool
+	fenced   bool
+	settling bool // for no producer: to bring a dead leader's stream to a mark
+	handoff  string
+	trigger  string
+
+	minted  uint64 // the epoch this gate has taken, 0 before
+	scanned bool   // minted by Begin: evidence is being gathered
+}
+
+// wait returns when the gate has ended, with its refusal if it has one.
+func (g *gate) wait(ctx context.Context) error {
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// runGate drives the stream's gate to its end.
+//
+// What a crash leaves, step by step, and who goes on:
+//
+//	after the lease        an advisory row that ends with the session
+//	after Begin            head: epoch+1, opening=me, holder as before. The next opener takes epoch+2 and
+//	                       gathers the same evidence from the same holder; this gate never served
+//	after segment rows     orphans above covered; of an older epoch for whoever comes next, who overwrites them
+//	after the last set     head: holder=me. The next opener finds a holder without a mark, fences this
+//	                       incarnation's chain and finds nothing in it above covered
+//
+// A lost answer of Begin, of Take or of the last set is met by reading the head again: an epoch that this
+// gate minted is recognised by the incarnation's chain and the number.
+func (s *stream) runGate() {
+	star := s.inc.star
+	g := s.gate
+	ctx, cancel := context.WithTimeout(star.ctx, gateLifetime)
+	defer cancel()
+	began := time.Now()
+
+	lease, err := s.acquire(ctx, g)
+	var passed *passage
+	if err == nil {
+		pause := retryFirst
+		for {
+			if passed, err = s.tryGate(ctx, g); err == nil || !retryable(err) {
+				break
+			}
+			star.log.Debug("gate waits", "stream", s.name, "epoch", g.minted, "err", err)
+			if !sleep(ctx, pause) {
+				break
+			}
+			pause = min(2*pause, retryMost)
+		}
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lease != nil {
+		s.lease, s.leased = *lease, true
+	}
+	g.err = refusal(err, "open "+s.name)
+	if err != nil {
+		s.fire(lifecycle.GateFailed{})
+	} else {
+		s.lead(g, passed, time.Since(began))
+		s.fire(lifecycle.GatePassed{})
+	}
+	close(g.done)
+}
+
+// acquire takes the stream's lease, parking while the star that sent the producer here still has it, or
+// while somebody settles the stream.
+func (s *stream) acquire(ctx context.Context, g *gate) (*coord.Lease, error) {
+	star := s.inc.star
+	grace := time.Now().Add(transferGrace)
+	pause := parkPoll
+	for {
+		lease, err := star.fleet.Leases().Acquire(ctx, s.id, g.settling)
+		var held *coord.HeldError
+		switch {
+		case err == nil:
+			if lease.Healed {
+				star.report.healed(s, lease.Age)
+			}
+			return &lease, nil
+		case errors.As(err, &held):
+			leaving := held.Row.GetStar() == g.from || held.Row.GetSettling()
+			if leaving && time.Now().Before(grace) {
+				if sleep(ctx, pause) {
+					continue
+				}
+				return nil, ctx.Err()
+			}
+			if leaving && !held.Row.GetSettling() {
+				return nil, unavailable(novav1.Unavailable_REASON_DEPARTING, fmt.Sprintf("star %s has not let go of the stream yet", held.Row.GetStar()))
+			}
+			return nil, star.notOwner(held.Row.GetStar())
+		case retryable(err):
+			// The answer may be lost and the lease ours: the next try re-attaches it.
+			if !sleep(ctx, retryFirst) {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// passage is what a passed gate brings to the leadership.
+type passage struct {
+	head      *novav1.HeadRow
+	table     []*novav1.ProducerState
+	coverage  novav1.Coverage
+	recovered uint64 // records that the gate published
+	before    *novav1.HeadRow
+}
+
+// tryGate goes through the gate once. A retryable error leaves all that was reached in the head.
+func (s *stream) tryGate(ctx context.Context, g *gate) (*passage, error) {
+	head, err := s.guard.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if head == nil {
+		head = &novav1.HeadRow{Id: s.id}
+	}
+	before := proto.CloneOf(head)
+	if g.minted != 0 {
+		if head.GetEpoch() != g.minted {
+			return nil, unavailable(novav1.Unavailable_REASON_OVERTAKEN, fmt.Sprintf("another star took epoch %d while this gate was at %d", head.GetEpoch(), g.minted))
+		}
+		if head.GetHolder().GetEpoch() == g.minted {
+			return s.passed(ctx, head, before, 0)
+		}
+	}
+	claim, err := claimOf(head, g)
+	if err != nil {
+		return nil, err
+	}
+	life, row, err := s.inc.star.lifeOf(ctx, head.GetHolder())
+	if err != nil {
+		return nil, err
+	}
+	switch epoch.Plan(head, life) {
+	case epoch.Gone:
+		return nil, fmt.Errorf("open %s: %w", s.name, api.ErrUnknownStream)
+	case epoch.TakeNow:
+		return s.takeNow(ctx, g, head, claim)
+	case epoch.AskHolder:
+		return s.askHolder(ctx, g, head, row, claim)
+	case epoch.ScanOwn:
+		return s.scanOwn(ctx, g, head, claim)
+	}
+	return s.fenceAndScan(ctx, g, head, claim)
+}
+
+// takeNow takes epoch and cursor by one compare-and-set. A head that changed meanwhile is planned again.
+func (s *stream) takeNow(ctx context.Context, g *gate, seen *novav1.HeadRow, claim string) (*passage, error) {
+	me := s.me(g)
+	me.Coverage = novav1.Coverage_COVERAGE_CLEAN
+	head, err := s.mint(ctx, g, seen, func(h *novav1.HeadRow) *novav1.HeadRow { return epoch.Take(h, me, claim) })
+	if err != nil {
+		return nil, err
+	}
+	return s.passed(ctx, head, seen, 0)
+}
+
+// mint takes the next epoch by compare-and-set, on exactly the head that was planned for.
+func (s *stream) mint(ctx context.Context, g *gate, seen *novav1.HeadRow, change func(*novav1.HeadRow) *novav1.HeadRow) (*novav1.HeadRow, error) {
+	if g.minted != 0 { // by an earlier try of this gate
+		return seen, nil
+	}
+	head, err := s.guard.Update(ctx, func(h *novav1.HeadRow) (*novav1.HeadRow, error) {
+		if !proto.Equal(h, seen) {
+			return nil, errHeadMoved
+		}
+		n := change(h)
+		n.Mode, n.Class = s.mode, s.class
+		return n, nil
+	})
+	switch {
+	case err == nil:
+		g.minted = head.GetEpoch()
+	case errors.Is(err, coord.ErrUnknown):
+		// It may stand. What tells is the next read: our chain under the next epoch is this very gate,
+		// since an incarnation runs one gate of a stream at a time.
+		if now, rerr := s.guard.Read(ctx); rerr == nil && now.GetEpoch() == seen.GetEpoch()+1 && (now.GetOpening().GetChain() == s.chain.name || now.GetHolder().GetChain() == s.chain.name && now.GetHolder().GetEpoch() == now.GetEpoch()) {
+			g.minted = now.GetEpoch()
+			return now, nil
+		}
+	}
+	return head, err
+}
+
+// errHeadMoved: the head is not the one that was planned for; the gate plans again.
+var errHeadMoved = errors.New("the head has moved on")
+
+// scanOwn finds the holder's records in this incarnation's own flight index: the holder was an earlier
+// leadership here whose release never landed. It refuses the older epochs first (the new epoch in the
+// head, and no leadership here), then waits until every own flight with this stream is decided.
+func (s *stream) scanOwn(ctx context.Context, g *gate, head *novav1.HeadRow, claim string) (*passage, error) {
+	me := s.me(g)
+	me.Coverage = novav1.Coverage_COVERAGE_OWN_INDEX
+	head, err := s.mint(ctx, g, head, func(h *novav1.HeadRow) *novav1.HeadRow { return epoch.Begin(h, me, claim) })
+	if err != nil {
+		return nil, err
+	}
+	if err := s.chain.awaitDecided(ctx, s.id); err != nil {
+		return nil, err
+	}
+	return s.recover(ctx, me, head, s.chain.batches(s.id))
+}
+
+// fenceAndScan ends the dead holder's chain and finds its records there.
+func (s *stream) fenceAndScan(ctx context.Context, g *gate, head *novav1.HeadRow, claim string) (*passage, error) {
+	me := s.me(g)
+	me.Coverage = novav1.Coverage_COVERAGE_RECOVERED
+	head, err := s.mint(ctx, g, head, func(h *novav1.HeadRow) *novav1.HeadRow { return epoch.Begin(h, me, claim) })
+	if err != nil {
+		return nil, err
+	}
+	dead, err := s.inc.star.graves.open(ctx, head.GetHolder().GetChain())
+	if err != nil {
+		return nil, err
+	}
+	return s.recover(ctx, me, head, dead.batches(s.id))
+}
+
+// recover publishes what evidence shows above covered and becomes the holder with the last set.
+func (s *stream) recover(ctx context.Context, me *novav1.Holder, head *novav1.HeadRow, found []epoch.Batch) (*passage, error) {
+	dense, err := epoch.Dense(found, head.GetCovered(), head.GetHolder().GetEpoch())
+	if err != nil {
+		s.inc.star.report.gap(s, err)
+		return nil, unavailable(novav1.Unavailable_REASON_LIMBO, err.Error())
+	}
+	table, err := s.tableBelow(ctx, head.GetCovered())
+	if err != nil {
+		return nil, err
+	}
+	me.Epoch = head.GetEpoch()
+	after, err := s.guard.Publish(ctx, epoch.Publication{
+		Epoch: head.GetEpoch(), Class: s.class, Batches: dense, Pass: me,
+		Producers: func(end uint64) []*novav1.ProducerState { return replay(table, dense, end).Snapshot(end) },
+	})
+	switch {
+	case errors.Is(err, epoch.ErrDeposed):
+		return nil, unavailable(novav1.Unavailable_REASON_OVERTAKEN, err.Error())
+	case errors.Is(err, epoch.ErrDeleted):
+		return nil, fmt.Errorf("open %s: %w", s.name, api.ErrUnknownStream)
+	case err != nil:
+		return nil, err
+	}
+	return s.passed(ctx, after, head, after.GetCovered()-head.GetCovered())
+}
+
+// passed reads what the new leadership starts from: the idempotence table of the last segment.
+func (s *stream) passed(ctx context.Context, head, before *novav1.HeadRow, recovered uint64) (*passage, error) {
+	table, err := s.tableBelow(ctx, head.GetCovered())
+	if err != nil {
+		return nil, err
+	}
+	return &passage{head: head, before: before, table: table, coverage: head.GetHolder().GetCoverage(), recovered: recovered}, nil
+}
+
+// tableBelow is the idempotence table as of sequence covered.
+func (s *stream) tableBelow(ctx context.Context, covered uint64) ([]*novav1.ProducerState, error) {
+	if covered == 0 {
+		return nil, nil
+	}
+	row := &novav1.SegmentRow{}
+	_, _, err := s.inc.star.fleet.Rows().Floor(ctx, coord.SegmentKey(s.id, covered-1), row)
+	if err != nil {
+		return nil, fmt.Errorf("read the last segment of %s: %w", s.name, err)
+	}
+	return row.GetProducers(), nil
+}
+
+// replay is the table of a segment with the batches above it that end by end.
+func replay(table []*novav1.ProducerState, batches []epoch.Batch, end uint64) *dedupe.Table {
+	var t dedupe.Table
+	t.Load(table)
+	for _, b := range batches {
+		if b.Producer != "" && b.End() <= end {
+			t.Commit(b.Producer, dedupe.Batch{Number: b.Number, Base: b.Base, Count: b.Count})
+		}
+	}
+	return &t
+}
+
+// lead makes the leadership out of a passed gate. mu is held.
+func (s *stream) lead(g *gate, p *passage, took time.Duration) {
+	s.epoch, s.claim = p.head.GetEpoch(), p.head.GetClaim()
+	s.next, s.committed, s.covered = p.head.GetCovered(), p.head.GetCovered(), p.head.GetCovered()
+	s.opened = time.Now()
+	s.table = dedupe.Table{}
+	s.table.Load(p.table)
+	s.handles = map[*handle]struct{}{}
+	s.grown = make(chan struct{})
+	s.fresh = true
+	s.inc.star.report.opened(s, g, p, took)
+}
+
+// me is this incarnation as the head names it.
+func (s *stream) me(g *gate) *novav1.Holder {
+	return &novav1.Holder{Star: s.inc.star.cfg.Star, Chain: s.chain.name, SinceUnixMs: time.Now().UnixMilli(), Handoff: g.handoff}
+}
+
+// lifeOf asks the registry, by a fresh read, whether the head's holder lives.
+func (s *Star) lifeOf(ctx context.Context, holder *novav1.Holder) (epoch.Life, *novav1.StarRow, error) {
+	if holder == nil {
+		return epoch.Dead, nil, nil
+	}
+	row, err := s.fleet.Registry().Star(ctx, holder.GetStar())
+	if errors.Is(err, coord.ErrNotFound) {
+		row, err = nil, nil
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the liveness of star %s: %w", holder.GetStar(), err)
+	}
+	return epoch.LifeOf(holder, s.current().id, row), row, nil
+}
+
+// claimOf is the claim that the head carries after this gate. A first open brings a new one, a reopen
+// must find its own (DESIGN: a reconnect never beats a newer producer), and a gate for no producer
+// leaves it as it is.
+func claimOf(h *novav1.HeadRow, g *gate) (string, error) {
+	switch {
+	case !g.fenced || g.claim == "":
+		return h.GetClaim(), nil
+	case g.reopen && h.GetClaim() != g.claim && h.GetClaim() != "":
+		return "", &api.FencedError{Epoch: h.GetEpoch(), Why: "a newer producer has opened this fenced stream; stop producing"}
+	}
+	return g.claim, nil
+}

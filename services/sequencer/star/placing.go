@@ -1,0 +1,91 @@
+package star
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"nova.internal/libs/api"
+	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/coord"
+	"nova.internal/libs/placement"
+)
+
+// placerWait is how long an open waits for the placer before this star decides by itself.
+const placerWait = 250 * time.Millisecond
+
+// resolve asks who leads the stream or should: the placer, or, when none answers in time, the same
+// decision on this star's own snapshot.
+func (s *Star) resolve(ctx context.Context, id string, without ...string) (*novav1.ResolveResponse, error) {
+	if s.cfg.Placer != "" {
+		call, cancel := context.WithTimeout(ctx, placerWait)
+		r, err := s.peers.resolveAt(call, s.cfg.Placer, &novav1.ResolveRequest{Id: id, Without: without})
+		cancel()
+		if err == nil {
+			return r, nil
+		}
+		err = api.FromError(err)
+		var bound *api.BoundError
+		if errors.As(err, &bound) {
+			return nil, err
+		}
+		s.report.placerAway(err)
+	}
+	return s.resolveHere(ctx, id, without)
+}
+
+// resolveHere is placement's decision on this star's own snapshot.
+func (s *Star) resolveHere(ctx context.Context, id string, without []string) (*novav1.ResolveResponse, error) {
+	lease, err := s.fleet.Leases().Holder(ctx, id)
+	if err != nil && !errors.Is(err, coord.ErrNotFound) {
+		return nil, err
+	}
+	var successor *novav1.Successor
+	if lease == nil {
+		head, err := s.readHead(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		successor = head.GetSuccessor()
+	}
+	return placement.Decide(s.snapshot(), id, lease.GetStar(), successor, time.Now(), without...)
+}
+
+func (s *Star) snapshot() placement.Snapshot {
+	snap := s.fleet.Registry().Snapshot()
+	stars := make([]*novav1.StarRow, 0, len(snap.Stars))
+	stats := make([]*novav1.StatsRow, 0, len(snap.Stars))
+	for _, m := range snap.Stars {
+		stars = append(stars, m.Star)
+		if m.Stats != nil {
+			stats = append(stats, m.Stats)
+		}
+	}
+	return placement.FromRows(snap.Revision, stars, stats)
+}
+
+// designateWithoutMe is where a stream that leaves this star should go.
+func (s *Star) designateWithoutMe(id string) (placement.Designation, error) {
+	return placement.Designate(s.snapshot(), id, s.cfg.Star)
+}
+
+// redirect sends an open that this star does not serve to the designate without it. Nobody redirects to
+// itself.
+func (s *Star) redirect(ctx context.Context, id, why string) error {
+	d, err := s.designateWithoutMe(id)
+	if err != nil {
+		return err
+	}
+	s.log.Debug("open redirected", "id", id, "to", d.Star.Name, "why", why)
+	return &api.NotOwnerError{Star: d.Star.Name, Address: d.Star.Address, From: s.cfg.Star}
+}
+
+// notOwner names the star that holds a stream's lease.
+func (s *Star) notOwner(star string) error {
+	for _, m := range s.fleet.Registry().Snapshot().Stars {
+		if m.Star.GetStar() == star {
+			return &api.NotOwnerError{Star: star, Address: m.Star.GetAddress(), From: s.cfg.Star}
+		}
+	}
+	return unavailable(novav1.Unavailable_REASON_HOLDER_UNREACHABLE, "star "+star+" holds the stream's lease and is not in the fleet's registry; it may be starting or ending")
+}
