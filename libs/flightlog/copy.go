@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"strings"
 
@@ -26,20 +27,24 @@ type Object struct {
 	Bytes int64
 }
 
-// Copy is one object store. Keys are slash-separated. All methods are safe for concurrent use; an error
-// that is none of this package's may mean anything, also that the call was carried out.
+// Copy is one object store. Keys are slash-separated plain paths; no part of one begins with a dot. All
+// methods are safe for concurrent use and return soon after ctx ends, also when the store hangs; an error
+// that is none of this package's may mean anything, also that the call was or will be carried out.
 type Copy interface {
 	// Name is the copy's URL without credentials.
 	Name() string
-	// Put creates the object from the parts. It is durable when Put returns nil. ErrExists means that an
-	// object stands under the key and was left as it is.
+	// Put creates the object from the parts, which it may read until it returns and, when ctx ended, for
+	// longer: nobody may change them any more. The object is durable when Put returns nil. ErrExists means
+	// that an object stands under the key and was left as it is; it need not be durable yet.
 	Put(ctx context.Context, key string, parts ...[]byte) error
 	// Get reads the whole object, or ErrAbsent.
 	Get(ctx context.Context, key string) ([]byte, error)
-	// GetRange reads up to n bytes from offset; fewer at the object's end.
+	// GetRange reads up to n bytes from offset, fewer at the object's end; or ErrAbsent.
 	GetRange(ctx context.Context, key string, offset, n int64) ([]byte, error)
-	// List returns the objects below a folder, by key.
-	List(ctx context.Context, folder string) ([]Object, error)
+	// List yields the objects below a folder whose keys come after a key ("" for all), in the order of
+	// the keys' bytes. An error is yielded once and ends the listing. Objects that come or go meanwhile may
+	// be in it or not.
+	List(ctx context.Context, folder, after string) iter.Seq2[Object, error]
 	// Confirm makes an object that was seen durable, so that it may count.
 	Confirm(ctx context.Context, key string) error
 	// Delete removes the object; one that is gone is no error.
@@ -70,10 +75,13 @@ type Copies struct {
 // Quorum is a majority of the copies.
 func (c *Copies) Quorum() int { return len(c.List)/2 + 1 }
 
-// checkKey keeps keys inside the store.
+// checkKey keeps keys inside the store, and out of what the store keeps for itself.
 func checkKey(key string) error {
-	for _, part := range strings.Split(key, "/") {
-		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\\x00") {
+	if len(key) > 1024 {
+		return fmt.Errorf("an object key of %d bytes is too long", len(key))
+	}
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "" || len(part) > 255 || part[0] == '.' || strings.ContainsAny(part, "\\\x00") {
 			return fmt.Errorf("object key %q is not a plain path", key)
 		}
 	}

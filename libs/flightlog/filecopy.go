@@ -1,15 +1,15 @@
 package flightlog
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,226 +18,252 @@ import (
 // fileCopy keeps objects as files below a folder.
 //
 // A put writes and fsyncs a temporary file, links it to its final name, which fails where one stands,
-// and fsyncs the folder. A crash leaves at most a temporary file, or a final name whose folder entry is
-// not durable yet: Confirm makes such an entry durable before anyone counts it.
+// and fsyncs the folder. So whatever has a final name has its content on the disk. What a crash leaves:
+//
+//	before the link    a temporary file, removed by a later open
+//	after the link     a final name that may not outlive a power cut: it was not acknowledged, and
+//	                   Confirm makes it durable before anyone counts it
+//	after making a     a folder that may not outlive one either: every process makes every folder it
+//	folder             touches durable in its parents once, also those that it finds
+//
+// The temporary files' folder is made at open alone. Where the store was unmounted under a running star,
+// or its folder emptied, puts fail instead of landing in whatever is there now.
 type fileCopy struct {
-	name string
-	root string
-	temp atomic.Uint64
+	name  string
+	root  string
+	owner string        // tells the temporary files of processes apart
+	temps atomic.Uint64 // counts temporary files
+	calls chan struct{} // bounds the calls under way
 
-	mu   sync.Mutex
-	dirs map[string]*os.File // open folders, for fsync
+	mu      sync.Mutex
+	durable map[string]bool // folders known to be durable in their parents
 }
 
 const (
-	tempPrefix = ".put-"
-	// tempAge is when a temporary file is taken to be a crashed writer's.
-	tempAge = time.Hour
+	tempFolder = ".tmp"
+	// tempAge is when a temporary file is taken to be a crashed writer's. Should it be a stalled one's,
+	// then its link fails, and the put is repeated.
+	tempAge = 10 * time.Minute
+	// fileCalls bounds the calls to one store at once, those that hang included.
+	fileCalls = 64
+	// foldersKnown bounds what is remembered of folders; forgetting costs a few fsyncs.
+	foldersKnown = 4096
+	// writeBuffer joins small parts into larger writes; larger parts pass it by.
+	writeBuffer = 64 << 10
 )
 
+var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
+
 func openFileCopy(name, root string) (Copy, error) {
-	c := &fileCopy{name: name, root: filepath.Clean(root), dirs: map[string]*os.File{}}
-	if _, err := c.folder(c.root); err != nil {
+	c := &fileCopy{name: name, root: filepath.Clean(root), owner: rand.Text(), calls: make(chan struct{}, fileCalls), durable: map[string]bool{}}
+	temps := filepath.Join(c.root, tempFolder)
+	if err := makeFolder(temps); err != nil {
 		return nil, fmt.Errorf("open copy %s: %w", name, err)
 	}
+	sweep(temps)
 	return c, nil
 }
 
 func (c *fileCopy) Name() string { return c.name }
 
-func (c *fileCopy) path(key string) (string, error) {
+// call runs f as one of the store's calls. The file system knows no deadlines, so a call that hangs is
+// left to itself when ctx ends, and keeps its place among the calls until it returns.
+func call[T any](ctx context.Context, c *fileCopy, key, doing string, f func(path string) (T, error)) (T, error) {
+	var none T
 	if err := checkKey(key); err != nil {
-		return "", err
+		return none, err
 	}
-	return filepath.Join(c.root, filepath.FromSlash(key)), nil
+	fail := func(err error) error {
+		if errors.Is(err, ErrExists) || errors.Is(err, ErrAbsent) {
+			return err
+		}
+		return fmt.Errorf("%s %s on %s: %w", doing, key, c.name, err)
+	}
+	select {
+	case c.calls <- struct{}{}:
+	case <-ctx.Done():
+		return none, fail(ctx.Err())
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		defer func() { <-c.calls }()
+		if err := ctx.Err(); err != nil {
+			answered <- answer{none, err}
+			return
+		}
+		value, err := f(filepath.Join(c.root, filepath.FromSlash(key)))
+		answered <- answer{value, err}
+	}()
+	select {
+	case a := <-answered:
+		if a.err != nil {
+			return none, fail(a.err)
+		}
+		return a.value, nil
+	case <-ctx.Done():
+		return none, fail(ctx.Err())
+	}
 }
 
 func (c *fileCopy) Put(ctx context.Context, key string, parts ...[]byte) error {
-	path, err := c.path(key)
-	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	dir, err := c.folder(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%d-%d-%s", tempPrefix, os.Getpid(), c.temp.Add(1), filepath.Base(path)))
-	defer os.Remove(temp)
+	_, err := call(ctx, c, key, "put", func(path string) (struct{}, error) { return struct{}{}, c.put(path, parts) })
+	return err
+}
+
+func (c *fileCopy) put(path string, parts [][]byte) error {
+	temp := filepath.Join(c.root, tempFolder, c.owner+"-"+strconv.FormatUint(c.temps.Add(1), 10))
+	defer os.Remove(temp) // one that stays is swept at a later open
 	if err := writeFile(temp, parts); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+		return err
+	}
+	folder := filepath.Dir(path)
+	if err := c.settleFolder(folder); err != nil {
+		return err
 	}
 	if err := os.Link(temp, path); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return ErrExists
 		}
-		return fmt.Errorf("put %s: %w", key, err)
+		c.forgetFolder(folder)
+		return err
 	}
-	if err := dir.Sync(); err != nil {
-		return fmt.Errorf("put %s: make the folder durable: %w", key, err)
-	}
-	return nil
+	return syncFolder(folder)
 }
 
-func writeFile(path string, parts [][]byte) error {
+func writeFile(path string, parts [][]byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := writeBuffers.Get().(*bufio.Writer)
+	defer func() { w.Reset(nil); writeBuffers.Put(w) }()
+	w.Reset(f)
 	for _, p := range parts {
-		if _, err := f.Write(p); err != nil {
-			return errors.Join(err, f.Close())
+		if _, err := w.Write(p); err != nil {
+			return err
 		}
 	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	return f.Close()
+	return f.Sync()
 }
 
-func (c *fileCopy) Get(_ context.Context, key string) ([]byte, error) {
-	path, err := c.path(key)
-	if err != nil {
-		return nil, err
-	}
-	b, err := os.ReadFile(path)
-	return b, absent(key, err)
+func (c *fileCopy) Confirm(ctx context.Context, key string) error {
+	_, err := call(ctx, c, key, "confirm", func(path string) (struct{}, error) {
+		folder := filepath.Dir(path)
+		if err := c.settleFolder(folder); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, syncFolder(folder)
+	})
+	return err
 }
 
-func (c *fileCopy) GetRange(_ context.Context, key string, offset, n int64) ([]byte, error) {
-	path, err := c.path(key)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, absent(key, err)
-	}
-	defer f.Close()
-	b := make([]byte, n)
-	read, err := f.ReadAt(b, offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	return b[:read], nil
+func (c *fileCopy) Delete(ctx context.Context, key string) error {
+	_, err := call(ctx, c, key, "delete", func(path string) (struct{}, error) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return struct{}{}, err
+		}
+		return struct{}{}, nil
+	})
+	return err
 }
 
-func absent(key string, err error) error {
-	switch {
-	case err == nil:
+// settleFolder makes sure that the folder is there and durable in its parents.
+func (c *fileCopy) settleFolder(path string) error {
+	c.mu.Lock()
+	known := c.durable[path]
+	c.mu.Unlock()
+	if known {
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return ErrAbsent
 	}
-	return fmt.Errorf("read %s: %w", key, err)
-}
-
-func (c *fileCopy) List(_ context.Context, folder string) ([]Object, error) {
-	path, err := c.path(folder)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", folder, err)
-	}
-	var objects []Object
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tempPrefix) || e.IsDir() {
-			continue
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", folder, err)
-		}
-		objects = append(objects, Object{Key: folder + "/" + e.Name(), Bytes: info.Size()})
-	}
-	sort.Slice(objects, func(i, j int) bool { return objects[i].Key < objects[j].Key })
-	return objects, nil
-}
-
-func (c *fileCopy) Confirm(_ context.Context, key string) error {
-	path, err := c.path(key)
-	if err != nil {
+	// That a folder is there says nothing about its being durable: whoever made it may have been killed
+	// before it synced the parent.
+	if err := makeFolderBelow(c.root, path); err != nil {
 		return err
 	}
-	dir, err := c.folder(filepath.Dir(path))
-	if err != nil {
-		return err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.durable) >= foldersKnown {
+		clear(c.durable)
 	}
-	return dir.Sync()
-}
-
-func (c *fileCopy) Delete(_ context.Context, key string) error {
-	path, err := c.path(key)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
+	c.durable[path] = true
 	return nil
 }
 
-// folder returns the open folder, made durable in its parents when it is new.
-func (c *fileCopy) folder(path string) (*os.File, error) {
+func (c *fileCopy) forgetFolder(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d := c.dirs[path]; d != nil {
-		return d, nil
-	}
-	if err := c.makeFolder(path); err != nil {
-		return nil, err
-	}
-	d, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	c.dirs[path] = d
-	sweep(path)
-	return d, nil
+	delete(c.durable, path)
 }
 
-func (c *fileCopy) makeFolder(path string) error {
-	if info, err := os.Stat(path); err == nil {
-		if !info.IsDir() {
-			return fmt.Errorf("%s is not a folder", path)
-		}
+// makeFolderBelow makes path, and every folder between root and it, present and durable. It does not
+// make root.
+func makeFolderBelow(root, path string) error {
+	if path == root {
 		return nil
 	}
 	parent := filepath.Dir(path)
-	if parent != path {
-		if err := c.makeFolder(parent); err != nil {
-			return err
-		}
+	if err := makeFolderBelow(root, parent); err != nil {
+		return err
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	d, err := os.Open(parent)
+	return syncFolder(parent)
+}
+
+// makeFolder makes path and its missing parents present, and all that it made durable, and path itself
+// also when it was there.
+func makeFolder(path string) error {
+	parent := filepath.Dir(path)
+	if parent == path {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a folder", path)
+	case err == nil:
+		return syncFolder(parent)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := makeFolder(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	if err := d.Sync(); err != nil {
+		return errors.Join(fmt.Errorf("make the folder durable: %w", err), d.Close())
+	}
+	return d.Close()
 }
 
-// sweep removes what crashed writers left in a folder.
-func sweep(path string) {
-	entries, err := os.ReadDir(path)
+// sweep removes what crashed writers left.
+func sweep(temps string) {
+	entries, err := os.ReadDir(temps)
 	if err != nil {
-		return // the folder's first put will say what is wrong
+		return // the first put will say what is wrong
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > tempAge {
-			_ = os.Remove(filepath.Join(path, e.Name())) // a leftover that stays costs space alone
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
+			_ = os.Remove(filepath.Join(temps, e.Name())) // one that stays costs space alone
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -118,12 +119,15 @@ func (g *Graveyard) Committed(ctx context.Context, floor uint64) uint64 {
 	var mu sync.Mutex
 	committed := floor
 	g.each(ctx, func(ctx context.Context, _ int, c Copy) {
-		objects, err := c.List(ctx, "flights/"+g.chain)
-		if err != nil {
-			return // the votes will tell what this copy holds
+		var newest []Object
+		for o, err := range c.List(ctx, "flights/"+g.chain, SlotKey(g.chain, floor)) {
+			if err != nil {
+				return // the votes will tell what this copy holds
+			}
+			newest = append(newest[max(0, len(newest)-3):], o)
 		}
-		for i := len(objects) - 1; i >= max(0, len(objects)-4); i-- {
-			p, err := readPrefix(ctx, c, objects[i].Key)
+		for _, o := range slices.Backward(newest) {
+			p, err := readPrefix(ctx, c, o.Key)
 			if err != nil || p.Chain != g.chain {
 				continue
 			}

@@ -2,8 +2,10 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"sort"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -26,10 +28,7 @@ func openMemCopy(url, name string) Copy {
 func (c *memCopy) Name() string { return c.name }
 
 func (c *memCopy) Put(ctx context.Context, key string, parts ...[]byte) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(checkKey(key), ctx.Err()); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -41,41 +40,55 @@ func (c *memCopy) Put(ctx context.Context, key string, parts ...[]byte) error {
 	return nil
 }
 
-func (c *memCopy) Get(_ context.Context, key string) ([]byte, error) {
+func (c *memCopy) Get(ctx context.Context, key string) ([]byte, error) {
+	return c.GetRange(ctx, key, 0, MaxObjectBytes)
+}
+
+func (c *memCopy) GetRange(ctx context.Context, key string, offset, n int64) ([]byte, error) {
+	if err := cmp.Or(checkKey(key), ctx.Err()); err != nil {
+		return nil, err
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	b, ok := c.objects[key]
 	if !ok {
 		return nil, ErrAbsent
 	}
-	return bytes.Clone(b), nil
+	offset = min(max(offset, 0), int64(len(b)))
+	return bytes.Clone(b[offset : offset+min(max(n, 0), int64(len(b))-offset)]), nil
 }
 
-func (c *memCopy) GetRange(ctx context.Context, key string, offset, n int64) ([]byte, error) {
-	b, err := c.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	offset = min(offset, int64(len(b)))
-	return b[offset:min(offset+n, int64(len(b)))], nil
-}
-
-func (c *memCopy) List(_ context.Context, folder string) ([]Object, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	var objects []Object
-	for key, b := range c.objects {
-		if rest, ok := strings.CutPrefix(key, folder+"/"); ok && !strings.Contains(rest, "/") {
-			objects = append(objects, Object{Key: key, Bytes: int64(len(b))})
+func (c *memCopy) List(ctx context.Context, folder, after string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		if err := cmp.Or(checkKey(folder), ctx.Err()); err != nil {
+			yield(Object{}, err)
+			return
+		}
+		c.mu.RLock()
+		var objects []Object
+		for key, b := range c.objects {
+			if strings.HasPrefix(key, folder+"/") && key > after {
+				objects = append(objects, Object{Key: key, Bytes: int64(len(b))})
+			}
+		}
+		c.mu.RUnlock()
+		slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.Key, b.Key) })
+		for _, o := range objects {
+			if !yield(o, nil) {
+				return
+			}
 		}
 	}
-	sort.Slice(objects, func(i, j int) bool { return objects[i].Key < objects[j].Key })
-	return objects, nil
 }
 
-func (c *memCopy) Confirm(context.Context, string) error { return nil }
+func (c *memCopy) Confirm(ctx context.Context, key string) error {
+	return cmp.Or(checkKey(key), ctx.Err())
+}
 
-func (c *memCopy) Delete(_ context.Context, key string) error {
+func (c *memCopy) Delete(ctx context.Context, key string) error {
+	if err := cmp.Or(checkKey(key), ctx.Err()); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.objects, key)
