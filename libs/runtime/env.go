@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,4 +65,21 @@ func terminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// atLeast passes records on from a level on.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (a atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= a.level && a.Handler.Enabled(ctx, level)
+}
+
+func (a atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{a.Handler.WithAttrs(attrs), a.level}
+}
+func (a atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{a.Handler.WithGroup(name), a.level}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -87,6 +88,8 @@ func start(ctx context.Context, name, short string, cfg Config, args []string, s
 	if err != nil {
 		return ExitError(ExitUsage, err)
 	}
+	// Libraries that log by themselves are heard from a warning on.
+	slog.SetDefault(slog.New(atLeast{log.Handler(), slog.LevelWarn}))
 	return run(ctx, NewEnv(name, log))
 }
 

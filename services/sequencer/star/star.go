@@ -56,6 +56,11 @@ type Addrs struct{ GRPC, HTTP string }
 //
 //	copies ─ probe ─▶ register (liveness row) ─▶ chain rows ─▶ serve ─▶ … ctx ends ─▶ stop
 func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) error {
+	return run(ctx, cfg, env, func(*Star) {}, ready)
+}
+
+// run is Run; made hears of the star before it serves.
+func run(ctx context.Context, cfg Config, env runtime.Env, made func(*Star), ready func(Addrs)) error {
 	if err := cfg.Validate(); err != nil {
 		return runtime.ExitError(2, err)
 	}
@@ -64,6 +69,7 @@ func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) er
 		return err
 	}
 	defer s.close()
+	made(s)
 
 	lis, err := runtime.Listen(cfg.Listen)
 	if err != nil {
@@ -127,6 +133,9 @@ func (s *Star) join(ctx context.Context) error {
 	}
 	s.registration.Store(reg)
 	if err := inc.found(ctx); err != nil {
+		return errors.Join(err, reg.Close(context.WithoutCancel(ctx)))
+	}
+	if _, err := s.fleet.Registry().Refresh(ctx); err != nil { // this star must see itself before it places
 		return errors.Join(err, reg.Close(context.WithoutCancel(ctx)))
 	}
 	inc.begin()
