@@ -19,7 +19,7 @@ type Event struct {
 	Epoch    uint64
 	Data     any // the kind's struct of this package, or nil; json.RawMessage in a parsed event
 	Time     time.Time
-	ID       string // ULID, and JetStream's message id
+	ID       string // and JetStream's message id; a ULID, but see stamped
 }
 
 // typePrefix stands before the kind in a CloudEvent's type.
@@ -41,14 +41,24 @@ type cloudEvent struct {
 	Data            json.RawMessage `json:"data,omitempty"`
 }
 
-// stamped returns e with its id and time filled.
+// stamped returns e with its id and time filled. The id is a new ULID; but a handoff has one decision and
+// one end, so those are named after the handoff: when two processes tell its end, JetStream keeps what it
+// heard first.
 func (e Event) stamped() Event {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	if e.ID == "" {
-		e.ID = ulid.Make().String()
+	if e.ID != "" {
+		return e
 	}
+	if h, ok := e.Data.(Handoff); ok && h.ID != "" {
+		e.ID = h.ID + "-end"
+		if e.Kind == HandoffDecided {
+			e.ID = h.ID + "-decided"
+		}
+		return e
+	}
+	e.ID = ulid.Make().String()
 	return e
 }
 

@@ -115,6 +115,24 @@ func TestAnEventPublishedTwiceIsKeptOnce(t *testing.T) {
 	}
 }
 
+func TestAHandoffHasOneDecisionAndOneEnd(t *testing.T) {
+	s := startNATS(t, natsembed.Config{Dir: t.TempDir()})
+	star, gateway := newPublisher(t, s.URL(), events.Config{}), newPublisher(t, s.URL(), events.Config{})
+	tell := func(p *events.Publisher, kind events.Kind, handoff string, epoch uint64) {
+		p.Publish(events.Event{Kind: kind, Star: "a", Epoch: epoch, Data: events.Handoff{ID: handoff}})
+	}
+	tell(gateway, events.HandoffDecided, "H", 1)
+	tell(gateway, events.HandoffDecided, "I", 2)
+	tell(gateway, events.HandoffFailed, "H", 3)
+	mustClose(t, gateway)
+	tell(star, events.HandoffFinished, "H", 4)
+	tell(star, events.HandoffFinished, "I", 5)
+	mustClose(t, star)
+	if diff := cmp.Diff([]uint64{1, 2, 3, 5}, epochs(t, s.URL(), events.Filter{})); diff != "" {
+		t.Errorf("events kept (-want +got):\n%s", diff)
+	}
+}
+
 func TestNothingIsLostOverAnOutageThatTheOutboxHolds(t *testing.T) {
 	dir := t.TempDir()
 	s := startNATS(t, natsembed.Config{Dir: dir})
