@@ -168,6 +168,9 @@ func (s *stream) tryGate(ctx context.Context, g *gate) (*passage, error) {
 			return s.passed(ctx, head, before, 0)
 		}
 	}
+	if g.settling && epoch.CleanlyReleased(head) {
+		return nil, errSettled // by somebody else, meanwhile: no epoch is spent on it
+	}
 	claim, err := claimOf(head, g)
 	if err != nil {
 		return nil, err
@@ -226,6 +229,9 @@ func (s *stream) mint(ctx context.Context, g *gate, seen *novav1.HeadRow, change
 	}
 	return head, err
 }
+
+// errSettled: there is nothing to settle any more.
+var errSettled = errors.New("the stream is settled already")
 
 // errHeadMoved: the head is not the one that was planned for; the gate plans again.
 var errHeadMoved = errors.New("the head has moved on")

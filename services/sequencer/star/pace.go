@@ -36,7 +36,7 @@ func retryable(err error) bool {
 		away     *api.UnavailableError
 	)
 	switch {
-	case errors.As(err, &notOwner), errors.As(err, &fenced), errors.As(err, &field), errors.As(err, &bound), errors.Is(err, api.ErrUnknownStream):
+	case errors.Is(err, errSettled), errors.As(err, &notOwner), errors.As(err, &fenced), errors.As(err, &field), errors.As(err, &bound), errors.Is(err, api.ErrUnknownStream):
 		return false
 	case errors.As(err, &away):
 		return away.Reason != novav1.Unavailable_REASON_OVERTAKEN && away.Reason != novav1.Unavailable_REASON_DEPARTING

@@ -48,7 +48,7 @@ func (s *Star) settle(ctx context.Context, name *novav1.NameRow) error {
 		case g != nil:
 			err = g.wait(ctx)
 			var other *api.NotOwnerError
-			if errors.As(err, &other) { // it is led elsewhere
+			if errors.As(err, &other) || errors.Is(err, errSettled) { // it is led elsewhere, or done
 				return nil
 			}
 		case d != nil:
