@@ -41,6 +41,17 @@ func (s *Snapshot) Member(star string) (Member, bool) {
 	return s.Stars[i], true
 }
 
+// Rows returns the snapshot's rows of either kind, in the form in which placement takes them.
+func (s *Snapshot) Rows() (stars []*novav1.StarRow, stats []*novav1.StatsRow) {
+	for _, m := range s.Stars {
+		stars = append(stars, m.Star)
+		if m.Stats != nil {
+			stats = append(stats, m.Stats)
+		}
+	}
+	return stars, stats
+}
+
 // Registry is the fleet's living stars.
 type Registry struct {
 	fleet *Fleet

@@ -165,13 +165,6 @@ func (s *Server) watch(ctx context.Context, health *runtime.Health) error {
 }
 
 func fleetOf(snap *coord.Snapshot) placement.Snapshot {
-	stars := make([]*novav1.StarRow, 0, len(snap.Stars))
-	stats := make([]*novav1.StatsRow, 0, len(snap.Stars))
-	for _, m := range snap.Stars {
-		stars = append(stars, m.Star)
-		if m.Stats != nil {
-			stats = append(stats, m.Stats)
-		}
-	}
+	stars, stats := snap.Rows()
 	return placement.FromRows(snap.Revision, stars, stats)
 }

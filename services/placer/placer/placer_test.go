@@ -44,21 +44,25 @@ func TestResolve(t *testing.T) {
 	other := map[string]string{"a": "b", "b": "a"}[plain.GetDesignate()]
 	tests := map[string]struct {
 		world   world
-		request novav1.ResolveRequest
+		request *novav1.ResolveRequest
 		holder  string
 		want    string
 	}{
 		"a vacant stream goes to its designate":      {world: world{snap: fresh}, want: plain.GetDesignate()},
 		"a led one is answered with its holder":      {world: world{snap: fresh, holder: &novav1.LeaseRow{Star: other}}, holder: other, want: plain.GetDesignate()},
 		"a handoff's successor binds a vacant one":   {world: world{snap: fresh, successor: &novav1.Successor{Star: other, UntilUnixMs: 6_000_000}}, want: other},
-		"the asking star can leave itself out":       {world: world{snap: fresh}, request: novav1.ResolveRequest{Without: []string{plain.GetDesignate()}}, want: other},
-		"where it would go without its holder":       {world: world{snap: fresh, holder: &novav1.LeaseRow{Star: other}}, request: novav1.ResolveRequest{SkipHolder: true}, want: plain.GetDesignate()},
+		"the asking star can leave itself out":       {world: world{snap: fresh}, request: &novav1.ResolveRequest{Without: []string{plain.GetDesignate()}}, want: other},
+		"where it would go without its holder":       {world: world{snap: fresh, holder: &novav1.LeaseRow{Star: other}}, request: &novav1.ResolveRequest{SkipHolder: true}, want: plain.GetDesignate()},
 		"a holder that has left the fleet is no one": {world: world{snap: fresh, holder: &novav1.LeaseRow{Star: "gone"}}, want: plain.GetDesignate()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.request.Id = "s"
-			r, err := server(&tc.world).Resolve(t.Context(), &tc.request)
+			request := &novav1.ResolveRequest{}
+			if tc.request != nil {
+				request = tc.request
+			}
+			request.Id = "s"
+			r, err := server(&tc.world).Resolve(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,14 +53,7 @@ func (s *Star) resolveHere(ctx context.Context, id string, without []string) (*n
 
 func (s *Star) snapshot() placement.Snapshot {
 	snap := s.fleet.Registry().Snapshot()
-	stars := make([]*novav1.StarRow, 0, len(snap.Stars))
-	stats := make([]*novav1.StatsRow, 0, len(snap.Stars))
-	for _, m := range snap.Stars {
-		stars = append(stars, m.Star)
-		if m.Stats != nil {
-			stats = append(stats, m.Stats)
-		}
-	}
+	stars, stats := snap.Rows()
 	return placement.FromRows(snap.Revision, stars, stats)
 }
 
