@@ -19,6 +19,7 @@ replace nova.internal/libs/runtime => ../../libs/runtime
 replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
 
 require (
+	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	go.uber.org/goleak v1.3.0 // indirect

@@ -15,6 +15,7 @@ type target struct{ star, address string }
 // a stale hint would otherwise be answered by the next stale hint for ever.
 type route struct {
 	direct bool
+	first  target
 	at     target
 	from   string // the star whose answer named at
 	hint   string // through a gateway: the star that was named
@@ -24,7 +25,7 @@ type route struct {
 
 // newRoute begins an open at first. from is the star that sent the caller there, if any.
 func newRoute(direct bool, first target, from, hint string) *route {
-	return &route{direct: direct, at: first, from: from, hint: hint, failed: map[string]bool{}}
+	return &route{direct: direct, first: first, at: first, from: from, hint: hint, failed: map[string]bool{}}
 }
 
 // redirected notes that at answered NOT_OWNER and reports whether to ask again now, where at points then.
@@ -53,5 +54,14 @@ func (r *route) redirected(e *api.NotOwnerError) bool {
 	return true
 }
 
-// unreachable notes that at did not answer.
-func (r *route) unreachable() { r.failed[r.at.address] = true }
+// unreachable notes that at did not answer as it should, and reports whether the star that was asked
+// first is asked again now: it may know better than the star that it named.
+func (r *route) unreachable() bool {
+	r.failed[r.at.address] = true
+	if r.hops == 0 || r.hops >= maxHops || r.failed[r.first.address] {
+		return false
+	}
+	r.hops++
+	r.at, r.from, r.hint = r.first, "", ""
+	return true
+}

@@ -137,3 +137,20 @@ func (w *window) unanswered(yield func(b *sealed, maybe bool) bool) {
 		}
 	}
 }
+
+// renew numbers everything unanswered from 1 again, for a producer that takes a new identity because
+// its leader no longer knows the old one. It refuses when a batch may be stored under its old number.
+func (w *window) renew() bool {
+	for _, b := range w.batches {
+		if b.stored || b.answered {
+			return false
+		}
+	}
+	w.last = 0
+	batches := w.batches
+	w.batches = nil
+	for _, b := range batches {
+		w.add(b)
+	}
+	return true
+}
