@@ -118,15 +118,14 @@ func (f *Fleet) Star(i int) string { return f.stars[i].address }
 
 // StopStar ends one star; the streams that it led become vacant.
 func (f *Fleet) StopStar(i int) {
+	f.stars[i].stop()
 	for _, s := range f.all() {
 		s.mu.Lock()
 		if s.leader == i {
 			s.leader = -1
-			s.endHandles(&api.UnavailableError{Why: "the star stops"})
 		}
 		s.mu.Unlock()
 	}
-	f.stars[i].stop()
 }
 
 // CutConnections breaks every connection to the gateway and the stars.
