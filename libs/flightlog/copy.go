@@ -75,6 +75,14 @@ type Copies struct {
 // Quorum is a majority of the copies.
 func (c *Copies) Quorum() int { return len(c.List)/2 + 1 }
 
+// Check says whether the set can have a quorum that any two of share a copy, and no tie.
+func (c *Copies) Check() error {
+	if c == nil || len(c.List)%2 == 0 {
+		return errors.New("a class has an odd number of copies")
+	}
+	return nil
+}
+
 // checkKey keeps keys inside the store, and out of what the store keeps for itself.
 func checkKey(key string) error {
 	if len(key) > 1024 {

@@ -26,8 +26,16 @@ import (
 const (
 	flightVersion = 1
 	flightFixed   = 4 + 1 + 1 + 2 + 4 + 8 + 8 + 16 + 4 + 2
-	// MaxBatches bounds the batches of one flight, and with it what a decoder allocates.
-	MaxBatches = 1 << 16
+	nonceOffset   = 28
+	// leastRow is what a batch takes in the table at the least.
+	leastRow = 16 + 4 + 4 + 4 + 4
+
+	// MaxBatches bounds the batches of one flight, MaxProducerBytes the name of a batch's producer, and
+	// maxPrefix the header and table; together they bound what a decoder allocates.
+	MaxBatches       = 1 << 14
+	MaxProducerBytes = 256
+	maxChainBytes    = 512
+	maxPrefix        = 8 << 20
 )
 
 var (
@@ -87,50 +95,6 @@ type Prefix struct {
 	Batches []BatchRef
 }
 
-// encodePrefix lays out a flight and returns its prefix and where each batch lies.
-func encodePrefix(h Header, batches []Batch) ([]byte, []BatchRef, error) {
-	if len(batches) == 0 || len(batches) > MaxBatches || len(h.Chain) > 1<<10 {
-		return nil, nil, fmt.Errorf("encode flight: %d batches, chain name of %d bytes", len(batches), len(h.Chain))
-	}
-	b := make([]byte, 0, flightFixed+len(h.Chain)+len(batches)*64)
-	b = append(b, flightMagic[:]...)
-	b = append(b, flightVersion, byte(h.Class), 0, 0)
-	b = binary.LittleEndian.AppendUint32(b, 0) // prefix length, set below
-	b = binary.LittleEndian.AppendUint64(b, h.Slot)
-	b = binary.LittleEndian.AppendUint64(b, h.Committed)
-	b = append(b, h.Nonce[:]...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(batches)))
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(h.Chain)))
-	b = append(b, h.Chain...)
-	for _, batch := range batches {
-		id, err := ulid.ParseStrict(batch.Stream)
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode flight: stream id %q: %w", batch.Stream, err)
-		}
-		b = append(b, id[:]...)
-		b = binary.LittleEndian.AppendUint32(b, batch.CRC)
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(batch.Records)))
-		b = binary.LittleEndian.AppendUint32(b, batch.Count)
-		for _, v := range []uint64{batch.Epoch, batch.Base, batch.Number, uint64(len(batch.Producer))} {
-			b = binary.AppendUvarint(b, v)
-		}
-		b = append(b, batch.Producer...)
-	}
-	total := len(b) + 4
-	binary.LittleEndian.PutUint32(b[8:], uint32(total))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	refs := make([]BatchRef, len(batches))
-	offset := uint64(total)
-	for i, batch := range batches {
-		refs[i] = BatchRef{
-			Stream: batch.Stream, Slot: h.Slot, Offset: offset, Length: uint32(len(batch.Records)), Epoch: batch.Epoch,
-			Base: batch.Base, Count: batch.Count, CRC: batch.CRC, Producer: batch.Producer, Number: batch.Number,
-		}
-		offset += uint64(len(batch.Records))
-	}
-	return b, refs, nil
-}
-
 // prefixBytes tells from a flight's first bytes how long its prefix is.
 func prefixBytes(b []byte) (int, error) {
 	switch {
@@ -140,7 +104,7 @@ func prefixBytes(b []byte) (int, error) {
 		return 0, fmt.Errorf("flight of version %d: %w", b[4], ErrNewer)
 	}
 	n := int64(binary.LittleEndian.Uint32(b[8:]))
-	if n < flightFixed+4 || n > 16<<20 {
+	if n < flightFixed+4 || n > maxPrefix {
 		return 0, fmt.Errorf("%w: a prefix of %d bytes", ErrCorrupt, n)
 	}
 	return int(n), nil
@@ -158,13 +122,14 @@ func DecodePrefix(b []byte) (*Prefix, error) {
 	if crc32.Checksum(b[:n-4], castagnoli) != binary.LittleEndian.Uint32(b[n-4:]) {
 		return nil, fmt.Errorf("%w: the prefix's checksum is wrong", ErrCorrupt)
 	}
-	p := &Prefix{Bytes: n, Header: Header{Class: novav1.Class(b[5]), Slot: binary.LittleEndian.Uint64(b[12:]), Committed: binary.LittleEndian.Uint64(b[20:]), Nonce: [16]byte(b[28:44])}}
+	p := &Prefix{Bytes: n, Header: Header{Class: novav1.Class(b[5]), Slot: binary.LittleEndian.Uint64(b[12:]), Committed: binary.LittleEndian.Uint64(b[20:]), Nonce: nonceOf(b)}}
 	count := binary.LittleEndian.Uint32(b[44:])
 	c := cursor{rest: b[48 : n-4]}
 	p.Chain = string(c.take(uint64(c.u16())))
-	if count > MaxBatches {
-		return nil, fmt.Errorf("%w: %d batches", ErrCorrupt, count)
+	if count > MaxBatches || int(count) > len(c.rest)/leastRow {
+		return nil, fmt.Errorf("%w: %d batches in a table of %d bytes", ErrCorrupt, count, len(c.rest))
 	}
+	p.Batches = make([]BatchRef, 0, count)
 	offset := uint64(n)
 	for range count {
 		var r BatchRef
@@ -178,6 +143,9 @@ func DecodePrefix(b []byte) (*Prefix, error) {
 			return nil, fmt.Errorf("%w: the table is cut short", ErrCorrupt)
 		}
 		offset += uint64(r.Length)
+		if r.Base+uint64(r.Count) < r.Base {
+			return nil, fmt.Errorf("%w: %d records from sequence %d", ErrCorrupt, r.Count, r.Base)
+		}
 		p.Batches = append(p.Batches, r)
 	}
 	if len(c.rest) > 0 {
@@ -202,6 +170,15 @@ func Verify(b []byte) (*Prefix, error) {
 		}
 	}
 	return p, nil
+}
+
+// nonceOf is the nonce in a flight's first bytes, whatever else is wrong with them; zero for what is no
+// flight. No flight has the nonce zero.
+func nonceOf(b []byte) (nonce [16]byte) {
+	if len(b) >= flightFixed && [4]byte(b[:4]) == flightMagic {
+		copy(nonce[:], b[nonceOffset:])
+	}
+	return nonce
 }
 
 // cursor reads from the front of rest; bad stays set after the first field that does not fit.

@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,12 +65,17 @@ func (g *Graveyard) votes(ctx context.Context, slot uint64) []vote {
 func (g *Graveyard) voteOf(ctx context.Context, c Copy, slot uint64) vote {
 	key := SlotKey(g.chain, slot)
 	b, err := c.GetRange(ctx, key, 0, maxPoison+1)
-	switch {
-	case errors.Is(err, ErrAbsent):
+	if errors.Is(err, ErrAbsent) {
 		return empty
-	case err != nil, c.Confirm(ctx, key) != nil:
+	}
+	if err != nil || c.Confirm(ctx, key) != nil {
 		return away
-	case isPoison(b, slot):
+	}
+	kind, err := Classify(b, g.chain, slot)
+	switch {
+	case err != nil: // only newer software can tell; to guess could lose an acknowledged flight
+		return away
+	case kind == KindPoison:
 		return poison
 	}
 	return flight
@@ -98,7 +104,9 @@ func (g *Graveyard) Complete(ctx context.Context, slot uint64) error {
 
 // Poison puts a poison on the copies where the slot is empty.
 func (g *Graveyard) Poison(ctx context.Context, slot uint64) error {
-	return g.fill(ctx, slot, encodePoison(slot, g.fencer))
+	p := Poison{Chain: g.chain, Slot: slot, Fencer: g.fencer}
+	_, _ = rand.Read(p.Nonce[:]) // never fails
+	return g.fill(ctx, slot, p.Encode())
 }
 
 func (g *Graveyard) fill(ctx context.Context, slot uint64, object []byte) error {

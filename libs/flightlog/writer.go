@@ -17,17 +17,37 @@ var (
 	ErrClosed = errors.New("the chain's writer is closed")
 )
 
-// WriterConfig is what a chain's writer is made of. Callbacks come one at a time and may not call the
-// writer's Close.
+// WriterConfig is what a chain's writer is made of.
+//
+// OnCommit, OnDeposed and OnMissed are called one at a time, from one goroutine, and may call everything
+// of the writer but Close and Wait. While they take their time, flights wait and then Add does.
 type WriterConfig struct {
-	Chain       string
-	Copies      *Copies
+	Chain       string        // by ChainName
+	Copies      *Copies       // an odd number
 	Linger      time.Duration // how long a flight stays open while others are in the pipeline
-	FlightBytes int           // at which a flight closes
-	Depth       int           // flights in the pipeline at once
-	OnCommit    func(Committed)
-	OnDeposed   func(error)
-	Log         *slog.Logger
+	FlightBytes int           // at which a flight closes; 0: 2 MiB
+	Depth       int           // flights in the pipeline at once; 0: 4
+
+	// OnCommit hears of every flight, in slot order without gaps, once it and all earlier ones are on a
+	// copy quorum. It is never called after OnDeposed, or after Abort has returned and what it was then
+	// doing has ended.
+	OnCommit func(Committed)
+	// OnDeposed hears once why the writer can go on no more. It is not called after Close or Abort.
+	OnDeposed func(error)
+	// OnMissed hears of a copy that a committed flight did not reach: something else stands in its slot
+	// there, or the copy was away for too long. The flight stands on a quorum all the same. May be nil.
+	OnMissed func(copy string, slot uint64, err error)
+	// Meter is told of each put and each commit. May be nil.
+	Meter Meter
+	Log   *slog.Logger
+}
+
+// Meter is what measures a writer. Its methods are called concurrently and must not block.
+type Meter interface {
+	// Put is one try to put a flight on one copy. ErrExists is an answer, not a fault.
+	Put(copy string, bytes int, took time.Duration, err error)
+	// Commit is one flight, from its sealing to its quorum.
+	Commit(batches, bytes int, took time.Duration)
 }
 
 // Committed is a flight that stands, with every earlier one, on a copy quorum.
@@ -49,128 +69,149 @@ type Writer struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu         sync.Mutex
-	open       *openFlight
-	timer      *time.Timer
-	pipeline   []*sealedFlight // in slot order; the first is the oldest undecided one
-	next       uint64          // slot of the next flight
-	committed  uint64          // slots below it are committed
-	waiting    int             // bytes added and not committed
-	stragglers int             // puts that go on after their flight was committed
-	err        error           // why nothing is taken any more
-	changed    chan struct{}   // closed and replaced when room or state changes
-
-	commits chan *sealedFlight
+	mu        sync.Mutex
+	open      *openFlight
+	timer     *time.Timer
+	pipeline  []*boarding // sealed, in slot order; the first is the oldest undecided one
+	untold    []*boarding // committed, in slot order; OnCommit has yet to hear of them
+	missed    []miss      // OnMissed has yet to hear of them
+	lanes     []*lane     // one for each copy
+	next      uint64      // slot of the next flight
+	committed uint64      // slots below it are committed
+	waiting   int         // bytes added and not told as committed
+	closing   bool
+	err       error         // why nothing is taken any more
+	changed   chan struct{} // closed and replaced when room or state changes
+	tell      chan struct{} // holds a token when the teller has something to look at
 }
 
-// openFlight takes batches. Sealing it makes it immutable.
-type openFlight struct {
-	batches []Batch
-	bytes   int
-	since   time.Time
+// boarding is a sealed flight on its way to the copies.
+type boarding struct {
+	*sealedFlight
+	votes, lost int
+	decided     bool // on a quorum
+	at          time.Time
 }
 
-// sealedFlight has its slot and its bytes.
-type sealedFlight struct {
-	slot    uint64
-	nonce   [16]byte
-	prefix  []byte
-	batches []Batch
-	refs    []BatchRef
-	bytes   int
-	since   time.Time
-	votes   int
-	lost    int
-	decided bool
+type miss struct {
+	copy string
+	slot uint64
+	err  error
 }
 
-func (f *sealedFlight) parts() [][]byte {
-	parts := make([][]byte, 0, len(f.batches)+1)
-	parts = append(parts, f.prefix)
-	for _, b := range f.batches {
-		parts = append(parts, b.Records)
-	}
-	return parts
-}
-
-// NewWriter returns the writer of a chain that has no slot yet.
+// NewWriter returns the writer of a chain that has no slot yet. It must be closed or aborted.
 func NewWriter(cfg WriterConfig) *Writer {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Writer{cfg: cfg, changed: make(chan struct{}), commits: make(chan *sealedFlight, cfg.Depth)}
+	if cfg.FlightBytes <= 0 {
+		cfg.FlightBytes = 2 << 20
+	}
+	if cfg.Depth <= 0 {
+		cfg.Depth = 4
+	}
+	w := &Writer{cfg: cfg, changed: make(chan struct{}), tell: make(chan struct{}, 1)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.work.Go(w.commitLoop)
+	for _, c := range cfg.Copies.List {
+		w.lanes = append(w.lanes, &lane{writer: w, copy: c})
+	}
+	w.work.Go(w.tellLoop)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := cfg.Copies.Check(); err != nil {
+		w.fail(err)
+	} else if err := checkKey(SlotKey(cfg.Chain, 0)); err != nil || len(cfg.Chain) > maxChainBytes {
+		w.fail(fmt.Errorf("chain %q cannot be written: its name is no chain's", cfg.Chain))
+	}
 	return w
 }
 
 // Add puts a batch into the open flight. It blocks while the pipeline is full and as much again waits in
-// the open flight, so that producers are held back by their sockets. On an error the batch was not taken.
+// the open flight, so that producers are held back by their sockets. On an error the batch was not taken;
+// ErrBadBatch means that this batch never will be.
 func (w *Writer) Add(ctx context.Context, b Batch) error {
 	w.mu.Lock()
-	for w.err == nil && w.open != nil && (w.open.bytes >= w.cfg.FlightBytes || len(w.open.batches) >= MaxBatches) {
-		changed := w.changed
-		w.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		w.mu.Lock()
-	}
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
-	}
-	if w.open == nil {
-		w.open = &openFlight{since: time.Now()}
-		if len(w.pipeline) > 0 {
-			w.timer = time.AfterFunc(w.cfg.Linger, w.lingered)
+	for w.refuses() == nil && w.open != nil && w.open.full(w.cfg.FlightBytes) {
+		if err := w.await(ctx); err != nil {
+			return err
 		}
 	}
-	w.open.batches = append(w.open.batches, b)
-	w.open.bytes += len(b.Records)
-	w.waiting += len(b.Records)
-	if len(w.pipeline) == 0 || w.open.bytes >= w.cfg.FlightBytes {
-		w.seal()
+	if err := w.refuses(); err != nil {
+		return err
 	}
+	o := w.open
+	if o == nil {
+		o = &openFlight{since: time.Now()}
+	}
+	before := o.bytes
+	if err := o.add(b); err != nil {
+		return err
+	}
+	w.waiting += o.bytes - before
+	if w.open == nil {
+		w.open = o
+		w.timer = time.AfterFunc(w.cfg.Linger, w.lingered)
+	}
+	w.sealDue()
 	return nil
+}
+
+// refuses says why nothing more is taken. mu is held.
+func (w *Writer) refuses() error {
+	if w.err == nil && w.closing {
+		return ErrClosed
+	}
+	return w.err
+}
+
+// await lets go of mu until something changed.
+func (w *Writer) await(ctx context.Context) error {
+	changed := w.changed
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (w *Writer) lingered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.open != nil && time.Since(w.open.since) >= w.cfg.Linger {
-		w.seal()
-	}
+	w.sealDue()
 }
 
-// seal closes the open flight and puts it, unless the pipeline is full; then the next commit does.
-// mu is held.
-func (w *Writer) seal() {
-	if w.open == nil || w.err != nil || len(w.pipeline) >= w.cfg.Depth {
+// sealDue closes the open flight and sends it off, if it is time and there is room. Who makes room calls
+// it again. mu is held.
+func (w *Writer) sealDue() {
+	if w.open == nil || w.err != nil || len(w.pipeline) >= w.cfg.Depth || len(w.untold) >= w.cfg.Depth {
 		return
 	}
-	if w.timer != nil {
-		w.timer.Stop()
+	if len(w.pipeline) > 0 && !w.closing && !w.open.full(w.cfg.FlightBytes) && time.Since(w.open.since) < w.cfg.Linger {
+		return
 	}
-	f := &sealedFlight{slot: w.next, batches: w.open.batches, bytes: w.open.bytes, since: time.Now()}
-	_, _ = rand.Read(f.nonce[:]) // never fails
-	var err error
-	f.prefix, f.refs, err = encodePrefix(Header{Chain: w.cfg.Chain, Class: w.cfg.Copies.Class, Slot: f.slot, Committed: w.committed, Nonce: f.nonce}, f.batches)
+	w.timer.Stop()
+	h := Header{Chain: w.cfg.Chain, Class: w.cfg.Copies.Class, Slot: w.next, Committed: w.committed}
+	_, _ = rand.Read(h.Nonce[:]) // never fails
+	f := &boarding{sealedFlight: w.open.seal(h, time.Now())}
 	w.open = nil
-	if err != nil { // a batch that cannot be laid out: the chain would have a hole
-		w.fail(fmt.Errorf("chain %s: %w", w.cfg.Chain, err))
-		return
-	}
 	w.next++
 	w.pipeline = append(w.pipeline, f)
-	w.put(f)
+	for _, l := range w.lanes {
+		l.queue = append(l.queue, f)
+		l.pump()
+	}
 	w.signal()
 }
 
-// decide counts one copy's answer about a flight. mu is held.
-func (w *Writer) decide(f *sealedFlight, won bool) {
+// count takes one copy's answer about a flight. mu is held.
+func (w *Writer) count(f *boarding, won bool, why error) {
+	if w.err != nil {
+		return
+	}
 	if won {
 		f.votes++
 	} else {
@@ -178,28 +219,26 @@ func (w *Writer) decide(f *sealedFlight, won bool) {
 	}
 	quorum := w.cfg.Copies.Quorum()
 	switch {
-	case f.decided || w.err != nil:
+	case f.decided:
 	case f.votes >= quorum:
 		f.decided = true
 		w.advance()
-	case f.lost > len(w.cfg.Copies.List)-quorum:
-		w.fail(fmt.Errorf("%w: slot %d of %s", ErrDeposed, f.slot, w.cfg.Chain))
+	case f.lost > len(w.lanes)-quorum:
+		w.fail(fmt.Errorf("%w: slot %d of %s: %w", ErrDeposed, f.Slot, w.cfg.Chain, why))
 	}
 }
 
-// advance commits what is decided from the front of the pipeline, in slot order. mu is held.
+// advance commits what is decided from the front of the pipeline. mu is held.
 func (w *Writer) advance() {
 	for len(w.pipeline) > 0 && w.pipeline[0].decided {
 		f := w.pipeline[0]
 		w.pipeline[0] = nil
 		w.pipeline = w.pipeline[1:]
-		w.committed = f.slot + 1
-		w.waiting -= f.bytes
-		w.commits <- f // never blocks for long: the pipeline and the channel have the same depth
+		f.at = time.Now()
+		w.committed = f.Slot + 1
+		w.untold = append(w.untold, f)
 	}
-	if w.open != nil && (len(w.pipeline) == 0 || w.open.bytes >= w.cfg.FlightBytes || time.Since(w.open.since) >= w.cfg.Linger) {
-		w.seal()
-	}
+	w.sealDue()
 	w.signal()
 }
 
@@ -210,92 +249,18 @@ func (w *Writer) fail(err error) {
 	}
 	w.err = err
 	w.cancel()
-	w.signal()
-	if w.cfg.OnDeposed != nil && !errors.Is(err, ErrClosed) {
-		w.work.Go(func() { w.cfg.OnDeposed(err) })
+	if w.timer != nil {
+		w.timer.Stop()
 	}
+	w.signal()
 }
 
-// signal wakes whoever waits for a change. mu is held.
+// signal wakes the teller and whoever waits for a change. mu is held.
 func (w *Writer) signal() {
 	close(w.changed)
 	w.changed = make(chan struct{})
-}
-
-// commitLoop tells of commits, one at a time and in slot order.
-func (w *Writer) commitLoop() {
-	for {
-		select {
-		case f := <-w.commits:
-			c := Committed{Slot: f.slot, At: time.Now(), Batches: f.refs, Records: make([][]byte, len(f.batches))}
-			for i, b := range f.batches {
-				c.Records[i] = b.Records
-			}
-			w.cfg.OnCommit(c)
-		case <-w.ctx.Done():
-			return
-		}
+	select {
+	case w.tell <- struct{}{}:
+	default:
 	}
 }
-
-// State is where a writer stands.
-type State struct {
-	Next         uint64        // slot of the next flight
-	Committed    uint64        // slots below it are committed
-	WaitingBytes int           // added and not committed
-	OldestAge    time.Duration // of the oldest undecided flight, 0 when there is none
-	Err          error         // why nothing is taken any more
-}
-
-// State returns where the writer stands now.
-func (w *Writer) State() State {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := State{Next: w.next, Committed: w.committed, WaitingBytes: w.waiting, Err: w.err}
-	if len(w.pipeline) > 0 {
-		s.OldestAge = time.Since(w.pipeline[0].since)
-	}
-	return s
-}
-
-// Close takes nothing more, waits until all that was added is committed and on every copy, and ends the
-// writer. When ctx ends first, what is left is abandoned.
-func (w *Writer) Close(ctx context.Context) error {
-	w.mu.Lock()
-	for w.err == nil && (w.open != nil || len(w.pipeline) > 0 || w.stragglers > 0 || len(w.commits) > 0) && ctx.Err() == nil {
-		w.seal()
-		changed := w.changed
-		w.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		case <-time.After(closePoll):
-		}
-		w.mu.Lock()
-	}
-	err := w.err
-	left := w.open != nil || len(w.pipeline) > 0
-	w.fail(ErrClosed)
-	w.mu.Unlock()
-	w.work.Wait()
-	switch {
-	case err != nil:
-		return err
-	case left:
-		return fmt.Errorf("close chain %s: %w", w.cfg.Chain, ctx.Err())
-	}
-	return nil
-}
-
-// closePoll is how often Close looks whether the last commit was told.
-const closePoll = 5 * time.Millisecond
-
-// Abort ends the writer at once: what is undecided stays so.
-func (w *Writer) Abort() {
-	w.mu.Lock()
-	w.fail(ErrClosed)
-	w.mu.Unlock()
-}
-
-// Wait returns when an aborted writer's last goroutine has ended.
-func (w *Writer) Wait() { w.work.Wait() }
