@@ -107,6 +107,10 @@ func TestTheSealIsBehindEverythingAcknowledged(t *testing.T) {
 					row.Floor = uint64(acked)
 					if version, err = rows.Put(t.Context(), key, row, version); err != nil {
 						dead = true
+					} else if rapid.Bool().Draw(t, "collect") { // what is below the floor may be deleted
+						for i := range m.copies {
+							clear(m.copies[i][:row.Floor])
+						}
 					}
 				}
 			case m.count(next, poisonIn) >= 2:
