@@ -29,3 +29,5 @@ replace nova.internal/services/gateway => ../services/gateway
 replace nova.internal/services/novactl => ../services/novactl
 
 replace nova.internal/services/nova => ../services/nova
+
+require golang.org/x/sync v0.25.0 // indirect

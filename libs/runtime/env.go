@@ -24,6 +24,8 @@ type Env struct {
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
 	Health  *Health
+	// Gatherer is what /metrics shows: Metrics, unless the service speaks for others too.
+	Gatherer prometheus.Gatherer
 }
 
 // NewEnv returns an Env of its own. Any number may live in one process.
@@ -32,7 +34,7 @@ func NewEnv(name string, log *slog.Logger) Env {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "nova_build_info", Help: "Always 1; the labels say what runs.", ConstLabels: prometheus.Labels{"service": name, "version": version}})
 	build.Set(1)
 	metrics.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return Env{Name: name, Log: log, Metrics: metrics, Health: NewHealth()}
+	return Env{Name: name, Log: log, Metrics: metrics, Health: NewHealth(), Gatherer: metrics}
 }
 
 // logging is the flags of every binary's logger.

@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) er
 			return errors.Join(err, lis.Close())
 		}
 		addrs.HTTP = web.Addr().String()
-		g.Add(runtime.HTTP(web, env.Health.Handler(env.Metrics)))
+		g.Add(runtime.HTTP(web, env.Health.Handler(env.Gatherer)))
 	}
 	env.Health.Set("registry", s.stale())
 	ready(addrs)

@@ -129,7 +129,6 @@ func (inc *incarnation) committed(id string, e uint64, t tailBatch) {
 	}
 }
 
-
 // close ends an incarnation that stops in good order: its chains, once its last Finish has ended.
 func (inc *incarnation) close(ctx context.Context, certified bool) {
 	inc.cancel()

@@ -170,7 +170,7 @@ func (s *Star) serve(ctx context.Context, env runtime.Env, lis net.Listener, rea
 			return errors.Join(err, lis.Close())
 		}
 		addrs.HTTP = web.Addr().String()
-		g.Add(runtime.HTTP(web, env.Health.Handler(env.Metrics)))
+		g.Add(runtime.HTTP(web, env.Health.Handler(env.Gatherer)))
 	}
 	s.health.Set("serving", nil)
 	ready(addrs)
