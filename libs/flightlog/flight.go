@@ -95,6 +95,14 @@ type Prefix struct {
 	Batches []BatchRef
 }
 
+// isOf says whether the flight is the one that belongs in the slot.
+func (p *Prefix) isOf(chain string, slot uint64) error {
+	if p.Chain != chain || p.Slot != slot {
+		return fmt.Errorf("%w: it says that it is slot %d of %s", ErrCorrupt, p.Slot, p.Chain)
+	}
+	return nil
+}
+
 // prefixBytes tells from a flight's first bytes how long its prefix is.
 func prefixBytes(b []byte) (int, error) {
 	switch {

@@ -11,95 +11,135 @@ import (
 )
 
 // Graveyard is a dead writer's chain as its fencer sees it: votes, completion and poison. It decides
-// nothing; libs/epoch does.
+// nothing; libs/epoch does. A call may be repeated, or broken off, at any point: what is half done is
+// what the next vote finds.
 type Graveyard struct {
 	copies *Copies
 	chain  string
 	fencer string
 }
 
-// voteTimeout bounds one copy's answer: a copy that is slower counts as away for this vote.
-const voteTimeout = 5 * time.Second
+const (
+	// voteTimeout bounds one copy's answer: a copy that is slower counts as away for this vote.
+	voteTimeout = 5 * time.Second
+	// surveyHeaders is how many of a copy's newest flights are tried for one whose header can be read.
+	surveyHeaders = 4
+)
 
 // NewGraveyard returns the chain's copies for the named fencer.
 func NewGraveyard(copies *Copies, chain, fencer string) *Graveyard {
 	return &Graveyard{copies: copies, chain: chain, fencer: fencer}
 }
 
-// Votes is what the copies hold in one slot.
+// Quorum is a majority of the chain's copies.
+func (g *Graveyard) Quorum() int { return g.copies.Quorum() }
+
+// Votes counts what the copies hold in one slot.
 type Votes struct{ Flight, Poison, Empty, Away int }
 
-type vote int
+// Holding is what one copy answers about a slot.
+type Holding string
 
 const (
-	away vote = iota
-	empty
-	flight
-	poison
+	HoldsFlight  Holding = "flight" // or anything that is no well-formed poison
+	HoldsPoison  Holding = "poison"
+	HoldsNothing Holding = "empty"
+	HoldsUnknown Holding = "away" // did not answer, is not admitted, or holds what only newer software can read
 )
 
-// Vote asks every copy what it holds in the slot. An object counts only after it was made durable.
+// Answer is one copy's.
+type Answer struct {
+	Copy  string
+	Holds Holding
+	Err   error // why it is away
+}
+
+// Vote asks every copy what it holds in the slot.
 func (g *Graveyard) Vote(ctx context.Context, slot uint64) Votes {
 	var v Votes
-	for _, one := range g.votes(ctx, slot) {
-		switch one {
-		case away:
-			v.Away++
-		case empty:
-			v.Empty++
-		case flight:
+	for _, a := range g.Ask(ctx, slot) {
+		switch a.Holds {
+		case HoldsFlight:
 			v.Flight++
-		case poison:
+		case HoldsPoison:
 			v.Poison++
+		case HoldsNothing:
+			v.Empty++
+		default:
+			v.Away++
 		}
 	}
 	return v
 }
 
-func (g *Graveyard) votes(ctx context.Context, slot uint64) []vote {
-	votes := make([]vote, len(g.copies.List))
-	g.each(ctx, func(ctx context.Context, i int, c Copy) { votes[i] = g.voteOf(ctx, c, slot) })
-	return votes
+// Ask asks every copy what it holds in the slot, at once. An object counts only after it was made
+// durable: its writer may have died between the link and the folder's fsync, and a vote that a power cut
+// can take back is none.
+func (g *Graveyard) Ask(ctx context.Context, slot uint64) []Answer {
+	answers := make([]Answer, len(g.copies.List))
+	g.each(ctx, voteTimeout, func(ctx context.Context, i int, c Copy) {
+		holds, err := g.askOne(ctx, c, slot)
+		answers[i] = Answer{c.Name(), holds, err}
+	})
+	return answers
 }
 
-func (g *Graveyard) voteOf(ctx context.Context, c Copy, slot uint64) vote {
+func (g *Graveyard) askOne(ctx context.Context, c Copy, slot uint64) (Holding, error) {
 	key := SlotKey(g.chain, slot)
 	b, err := c.GetRange(ctx, key, 0, maxPoison+1)
 	if errors.Is(err, ErrAbsent) {
-		return empty
+		return HoldsNothing, nil
 	}
-	if err != nil || c.Confirm(ctx, key) != nil {
-		return away
+	if err != nil {
+		return HoldsUnknown, err
+	}
+	if err := c.Confirm(ctx, key); err != nil {
+		return HoldsUnknown, err
 	}
 	kind, err := Classify(b, g.chain, slot)
 	switch {
-	case err != nil: // only newer software can tell; to guess could lose an acknowledged flight
-		return away
+	case err != nil: // to guess could lose an acknowledged flight
+		return HoldsUnknown, err
 	case kind == KindPoison:
-		return poison
+		return HoldsPoison, nil
 	}
-	return flight
+	return HoldsFlight, nil
 }
 
 // Complete copies the slot's flight, as one copy holds it whole and undamaged, to the copies where the
-// slot is empty.
+// slot is empty. Copies that did not take it are in the error; the next vote tells whether it matters.
 func (g *Graveyard) Complete(ctx context.Context, slot uint64) error {
-	key := SlotKey(g.chain, slot)
-	var whole []byte
-	for _, c := range g.copies.List {
-		b, err := c.Get(ctx, key)
-		if err != nil {
-			continue
-		}
-		if p, err := Verify(b); err == nil && p.Chain == g.chain && p.Slot == slot {
-			whole = b
-			break
-		}
-	}
-	if whole == nil {
-		return fmt.Errorf("complete slot %d of %s: no copy holds the flight undamaged", slot, g.chain)
+	whole, err := g.wholeFlight(ctx, slot)
+	if err != nil {
+		return fmt.Errorf("complete slot %d of %s: no copy holds the flight undamaged: %w", slot, g.chain, err)
 	}
 	return g.fill(ctx, slot, whole)
+}
+
+func (g *Graveyard) wholeFlight(ctx context.Context, slot uint64) ([]byte, error) {
+	var errs []error
+	for _, c := range g.copies.List {
+		b, err := g.readWhole(ctx, c, slot)
+		if err == nil {
+			return b, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", c.Name(), err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (g *Graveyard) readWhole(ctx context.Context, c Copy, slot uint64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	b, err := c.Get(ctx, SlotKey(g.chain, slot))
+	if err != nil {
+		return nil, err
+	}
+	p, err := Verify(b)
+	if err != nil {
+		return nil, err
+	}
+	return b, p.isOf(g.chain, slot)
 }
 
 // Poison puts a poison on the copies where the slot is empty.
@@ -112,45 +152,78 @@ func (g *Graveyard) Poison(ctx context.Context, slot uint64) error {
 func (g *Graveyard) fill(ctx context.Context, slot uint64, object []byte) error {
 	key := SlotKey(g.chain, slot)
 	errs := make([]error, len(g.copies.List))
-	g.each(ctx, func(ctx context.Context, i int, c Copy) {
+	g.each(ctx, putTimeout, func(ctx context.Context, i int, c Copy) {
 		if err := c.Put(ctx, key, object); err != nil && !errors.Is(err, ErrExists) {
-			errs[i] = err
+			errs[i] = fmt.Errorf("%s: %w", c.Name(), err)
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// Committed returns a slot below which every slot of the chain is known to be committed, by what its
-// newest flights note of themselves; at least floor. One listing a copy and a few headers replace the
-// votes on a long chain.
-func (g *Graveyard) Committed(ctx context.Context, floor uint64) uint64 {
-	var mu sync.Mutex
-	committed := floor
-	g.each(ctx, func(ctx context.Context, _ int, c Copy) {
-		var newest []Object
-		for o, err := range c.List(ctx, "flights/"+g.chain, SlotKey(g.chain, floor)) {
-			if err != nil {
-				return // the votes will tell what this copy holds
-			}
-			newest = append(newest[max(0, len(newest)-3):], o)
-		}
-		for _, o := range slices.Backward(newest) {
-			p, err := readPrefix(ctx, c, o.Key)
-			if err != nil || p.Chain != g.chain {
-				continue
-			}
-			mu.Lock()
-			committed = max(committed, p.Committed)
-			mu.Unlock()
-			return
-		}
+// Survey is what one listing a copy tells about a chain above a floor.
+type Survey struct {
+	// Committed: every slot below it is committed, by what the writer noted in its newest flights; at
+	// least the floor. So only the slots from here on need votes.
+	Committed uint64
+	Copies    []CopySurvey
+}
+
+// CopySurvey is one copy's part.
+type CopySurvey struct {
+	Copy string
+	Any  bool   // something stands at or above the floor
+	Last uint64 // the highest such slot
+	Err  error  // the copy is away
+}
+
+// Survey lists the chain on every copy from slot floor on and reads a few headers.
+func (g *Graveyard) Survey(ctx context.Context, floor uint64) Survey {
+	s := Survey{Committed: floor, Copies: make([]CopySurvey, len(g.copies.List))}
+	committed := make([]uint64, len(g.copies.List))
+	g.each(ctx, putTimeout, func(ctx context.Context, i int, c Copy) {
+		s.Copies[i], committed[i] = g.surveyOne(ctx, c, floor)
 	})
-	return committed
+	s.Committed = max(s.Committed, slices.Max(committed))
+	return s
+}
+
+func (g *Graveyard) surveyOne(ctx context.Context, c Copy, floor uint64) (CopySurvey, uint64) {
+	s := CopySurvey{Copy: c.Name()}
+	after := ""
+	if floor > 0 {
+		after = SlotKey(g.chain, floor-1)
+	}
+	var newest []string
+	for o, err := range c.List(ctx, "flights/"+g.chain, after) {
+		if err != nil {
+			s.Err = err
+			return s, 0
+		}
+		newest = append(newest[max(0, len(newest)-surveyHeaders+1):], o.Key)
+	}
+	for _, key := range slices.Backward(newest) {
+		slot, err := slotOf(key)
+		if err != nil {
+			continue // nova put no such key; what it did put is voted on
+		}
+		if !s.Any {
+			s.Any, s.Last = true, slot
+		}
+		if p, err := readPrefix(ctx, c, key); err == nil && p.isOf(g.chain, slot) == nil {
+			return s, p.Committed
+		}
+	}
+	return s, 0
+}
+
+// Committed is Survey's.
+func (g *Graveyard) Committed(ctx context.Context, floor uint64) uint64 {
+	return g.Survey(ctx, floor).Committed
 }
 
 // each runs f for every copy at once and waits.
-func (g *Graveyard) each(ctx context.Context, f func(context.Context, int, Copy)) {
-	ctx, cancel := context.WithTimeout(ctx, voteTimeout)
+func (g *Graveyard) each(ctx context.Context, timeout time.Duration, f func(context.Context, int, Copy)) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for i, c := range g.copies.List {
@@ -158,6 +231,3 @@ func (g *Graveyard) each(ctx context.Context, f func(context.Context, int, Copy)
 	}
 	all.Wait()
 }
-
-// Quorum is a majority of the chain's copies.
-func (g *Graveyard) Quorum() int { return g.copies.Quorum() }

@@ -28,26 +28,46 @@ const (
 )
 
 // Scan visits the published batches of a stream that hold the sequences [from, to), in order. Below to
-// everything must be covered. The first batch may begin below from.
+// everything must be covered. The first batch may begin below from, and the last may end above to. Rows
+// that do not hold what they claim end the scan: a gap is never skipped.
 func Scan(ctx context.Context, r *Reader, rows segments, id string, from, to uint64, visit func(ScanBatch) error) error {
 	for next := from; next < to; {
 		row, err := rows.Floor(ctx, id, next)
 		if err != nil {
 			return fmt.Errorf("find the segment of %s that holds sequence %d: %w", id, next, err)
 		}
-		if row.GetBase() > next || row.GetEnd() <= next {
-			return fmt.Errorf("the segment [%d, %d) of %s does not hold sequence %d, which is covered", row.GetBase(), row.GetEnd(), id, next)
+		if err = checkRow(row, next); err == nil {
+			next, err = scanRefs(ctx, r, row, next, to, visit)
 		}
-		refs := row.GetRefs()
-		for len(refs) > 0 && refs[0].GetBase()+uint64(refs[0].GetCount()) <= next {
-			refs = refs[1:]
-		}
-		if next, err = scanRefs(ctx, r, row.GetChains(), refs, next, to, visit); err != nil {
+		if err != nil {
 			return fmt.Errorf("segment [%d, %d) of %s: %w", row.GetBase(), row.GetEnd(), id, err)
 		}
 	}
 	return nil
 }
+
+// checkRow says whether the row's refs are dense over what it claims, and whether that holds seq.
+func checkRow(row *novav1.SegmentRow, seq uint64) error {
+	if row.GetBase() > seq || row.GetEnd() <= seq {
+		return fmt.Errorf("sequence %d is covered and not in it", seq)
+	}
+	next := row.GetBase()
+	for _, ref := range row.GetRefs() {
+		if ref.GetBase() != next || ref.GetCount() == 0 {
+			return fmt.Errorf("its refs go on with %d records at %d where %d comes next", ref.GetCount(), ref.GetBase(), next)
+		}
+		if int(ref.GetChain()) >= len(row.GetChains()) {
+			return fmt.Errorf("the ref at %d names chain %d of %d", ref.GetBase(), ref.GetChain(), len(row.GetChains()))
+		}
+		next = endOf(ref)
+	}
+	if next != row.GetEnd() {
+		return fmt.Errorf("its refs end at %d", next)
+	}
+	return nil
+}
+
+func endOf(ref *novav1.Ref) uint64 { return ref.GetBase() + uint64(ref.GetCount()) }
 
 // group is a run of refs in one flight that one read serves.
 type group struct {
@@ -58,21 +78,24 @@ type group struct {
 	err   error
 }
 
-// scanRefs reads groups of refs ahead, in order, and visits their batches.
-func scanRefs(ctx context.Context, r *Reader, chains []string, refs []*novav1.Ref, next, to uint64, visit func(ScanBatch) error) (uint64, error) {
-	var ahead []*group
+// scanRefs reads groups of a checked row's refs ahead, and visits their batches from the one that holds
+// next to the one that reaches to. It returns where the last visited one ends.
+func scanRefs(ctx context.Context, r *Reader, row *novav1.SegmentRow, next, to uint64, visit func(ScanBatch) error) (uint64, error) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait above
+
+	refs := row.GetRefs()
+	for endOf(refs[0]) <= next {
+		refs = refs[1:]
+	}
+	var ahead []*group
 	for next < to && (len(refs) > 0 || len(ahead) > 0) {
-		for len(refs) > 0 && len(ahead) < readAhead {
-			g, n, err := nextGroup(chains, refs)
-			if err != nil {
-				return next, err
-			}
-			refs = refs[n:]
-			ahead = append(ahead, g)
+		for len(refs) > 0 && refs[0].GetBase() < to && len(ahead) < readAhead {
+			n := groupOf(refs, to)
+			g := &group{chain: row.GetChains()[refs[0].GetChain()], refs: refs[:n], done: make(chan struct{})}
+			refs, ahead = refs[n:], append(ahead, g)
 			reads.Go(func() { g.read(ctx, r) })
 		}
 		g := ahead[0]
@@ -86,29 +109,20 @@ func scanRefs(ctx context.Context, r *Reader, chains []string, refs []*novav1.Re
 			return next, g.err
 		}
 		for i, ref := range g.refs {
-			if next >= to {
-				break
-			}
-			if ref.GetBase() > next {
-				return next, fmt.Errorf("its refs go on at %d where %d comes next", ref.GetBase(), next)
-			}
 			if err := visit(ScanBatch{Base: ref.GetBase(), Count: ref.GetCount(), CRC: ref.GetCrc32C(), Records: g.data[i]}); err != nil {
 				return next, err
 			}
-			next = ref.GetBase() + uint64(ref.GetCount())
+			next = endOf(ref)
 		}
 	}
 	return next, nil
 }
 
-// nextGroup takes the refs from the front that lie close together in one flight.
-func nextGroup(chains []string, refs []*novav1.Ref) (*group, int, error) {
+// groupOf counts the refs at the front, below sequence to, that lie close together in one flight.
+func groupOf(refs []*novav1.Ref, to uint64) int {
 	first := refs[0]
-	if int(first.GetChain()) >= len(chains) {
-		return nil, 0, fmt.Errorf("a ref names chain %d of %d", first.GetChain(), len(chains))
-	}
 	n, wanted := 1, uint64(first.GetLength())
-	for ; n < len(refs); n++ {
+	for ; n < len(refs) && refs[n].GetBase() < to; n++ {
 		ref := refs[n]
 		wanted += uint64(ref.GetLength())
 		span := ref.GetOffset() + uint64(ref.GetLength()) - first.GetOffset()
@@ -116,14 +130,14 @@ func nextGroup(chains []string, refs []*novav1.Ref) (*group, int, error) {
 			break
 		}
 	}
-	return &group{chain: chains[first.GetChain()], refs: refs[:n], done: make(chan struct{})}, n, nil
+	return n
 }
 
 func (g *group) read(ctx context.Context, r *Reader) {
 	defer close(g.done)
 	pieces := make([]Piece, len(g.refs))
 	for i, ref := range g.refs {
-		pieces[i] = Piece{Offset: ref.GetOffset(), Length: ref.GetLength(), CRC: ref.GetCrc32C()}
+		pieces[i] = pieceOf(ref)
 	}
 	g.data, g.err = r.Pieces(ctx, g.chain, g.refs[0].GetSlot(), pieces)
 }
