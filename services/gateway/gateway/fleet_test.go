@@ -35,6 +35,7 @@ type testFleet struct {
 	stop    func() // stops the gateway and waits for it
 	streams novav1.StreamsClient
 	admin   novav1.AdminClient
+	client  *grpc.ClientConn
 }
 
 // newFleet starts the metastore; start starts the gateway.
@@ -96,6 +97,7 @@ func (f *testFleet) start() *testFleet {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = cc.Close() })
+	f.client = cc
 	f.streams, f.admin = novav1.NewStreamsClient(cc), novav1.NewAdminClient(cc)
 	return f
 }
