@@ -17,7 +17,8 @@ import (
 
 const (
 	tailWait   = 2 * time.Second // for the leader's word on where a stream ends
-	writeTries = 4               // of a row whose last write's outcome is unknown
+	countWait  = 10 * time.Second
+	writeTries = 4 // of a row whose last write's outcome is unknown
 )
 
 // Create makes a stream (novav1.StreamsServer). One that stands with the same mode and class is returned
@@ -154,6 +155,8 @@ func (g *Gateway) Describe(ctx context.Context, r *novav1.DescribeRequest) (*nov
 	if !info.NextKnown {
 		info.Next = head.GetCovered() // at least
 	}
+	ctx, cancel := context.WithTimeout(ctx, countWait)
+	defer cancel()
 	info.Segments, err = g.fleet.Rows().Segments(ctx, row.GetId(), head.GetCovered())
 	return info, metastore("count the segments of "+r.GetName(), err)
 }

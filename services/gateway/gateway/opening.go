@@ -45,7 +45,9 @@ func (g *Gateway) open(ctx context.Context, o *novav1.Open) (*upstream, error) {
 				g.memory.leads(o.GetName(), u.star)
 				return u, nil
 			}
-			g.memory.failed(o.GetName(), r.at)
+			if ctx.Err() == nil { // else the caller has gone, which says nothing about the star
+				g.memory.failed(o.GetName(), r.at)
+			}
 			g.log.Debug("open refused", "stream", o.GetName(), "star", r.at.star, "err", err)
 			last = g.addressed(limit, err)
 			if next = r.refused(last); next == ask {
@@ -102,11 +104,11 @@ func (g *Gateway) openAt(ctx, limit context.Context, star target, o *novav1.Open
 	u := &upstream{star: star, done: done}
 	ctx, u.cancel = context.WithCancel(ctx)
 	unhook := context.AfterFunc(limit, u.cancel)
-	if err = u.begin(ctx, novav1.NewStreamsClient(cc), o); err == nil && !unhook() {
-		err = limit.Err() // the answer came as the time ran out, and the handle was cancelled with it
+	err = u.begin(ctx, novav1.NewStreamsClient(cc), o)
+	if !unhook() { // the time has run out, and the handle was cancelled with it, whatever the answer was
+		err = &api.UnavailableError{Reason: novav1.Unavailable_REASON_HOLDER_UNREACHABLE, Why: fmt.Sprintf("star %s did not answer in time", star.star)}
 	}
 	if err != nil {
-		unhook()
 		u.close()
 		return nil, starError(limit, err)
 	}

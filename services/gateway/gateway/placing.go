@@ -108,14 +108,7 @@ func (g *Gateway) resolveHere(ctx context.Context, id string) (*novav1.ResolveRe
 // snapshot is the fleet as placement sees it.
 func (g *Gateway) snapshot() placement.Snapshot {
 	snap := g.fleet.Registry().Snapshot()
-	var stars []*novav1.StarRow
-	var stats []*novav1.StatsRow
-	for _, m := range snap.Stars {
-		stars = append(stars, m.Star)
-		if m.Stats != nil {
-			stats = append(stats, m.Stats)
-		}
-	}
+	stars, stats := snap.Rows()
 	return placement.FromRows(snap.Revision, stars, stats)
 }
 

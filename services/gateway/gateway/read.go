@@ -184,12 +184,14 @@ func (rd *reading) someStar(ctx context.Context) (target, error) {
 // none of them.
 func (rd *reading) published(ctx context.Context, covered uint64) error {
 	reader := rd.gateway.stores.reader(ctx, rd.name.GetClass())
-	if reader != nil && rd.tries == 0 {
+	if reader != nil {
 		err := rd.cold(ctx, reader, covered)
-		if err == nil || errors.Is(err, errEnough) || ctx.Err() != nil || rd.call.Context().Err() != nil {
+		if err == nil || errors.Is(err, errEnough) || ctx.Err() != nil {
 			return err
 		}
-		rd.gateway.log.Warn("published records could not be read here; asking a star", "stream", rd.name.GetName(), "next", rd.next, "err", err)
+		if rd.tries == 0 {
+			rd.gateway.log.Warn("published records could not be read here; asking a star", "stream", rd.name.GetName(), "next", rd.next, "err", err)
+		}
 	}
 	star, err := rd.someStar(ctx)
 	if err != nil {
