@@ -110,6 +110,15 @@ func (r *Registry) Refresh(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
+// Within returns a snapshot that is no older than age, scanning when the last one is. What refuses for
+// want of a star should look twice: a star that has just joined is not in every snapshot yet.
+func (r *Registry) Within(ctx context.Context, age time.Duration) (*Snapshot, error) {
+	if last := r.snap.Load(); time.Since(last.At) <= age {
+		return last, nil
+	}
+	return r.Refresh(ctx)
+}
+
 func (r *Registry) scan(ctx context.Context, prefix string, visit func(star string, value []byte) error) error {
 	return scan(ctx, r.fleet.kv(), prefix, after(prefix), fleetPartition, func(g oxia.GetResult) error {
 		if err := visit(strings.TrimPrefix(g.Key, prefix), g.Value); err != nil {

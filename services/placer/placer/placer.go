@@ -90,8 +90,11 @@ func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) er
 
 // What the server needs of the fleet.
 type (
-	registry interface{ Snapshot() *coord.Snapshot }
-	leases   interface {
+	registry interface {
+		Snapshot() *coord.Snapshot
+		Within(ctx context.Context, age time.Duration) (*coord.Snapshot, error)
+	}
+	leases interface {
 		Holder(ctx context.Context, id string) (*novav1.LeaseRow, error)
 	}
 	successors interface {
@@ -140,8 +143,19 @@ func (s *Server) Resolve(ctx context.Context, r *novav1.ResolveRequest) (*novav1
 			return nil, fmt.Errorf("resolve %s: %w", r.GetId(), err)
 		}
 	}
-	return placement.Decide(fleetOf(s.registry.Snapshot()), r.GetId(), holder, successor, s.now(), r.GetWithout()...)
+	answer, err := placement.Decide(fleetOf(s.registry.Snapshot()), r.GetId(), holder, successor, s.now(), r.GetWithout()...)
+	if errors.Is(err, placement.ErrAtCapacity) {
+		snap, rerr := s.registry.Within(ctx, lookTwice)
+		if rerr != nil {
+			return nil, fmt.Errorf("resolve %s: %w", r.GetId(), rerr)
+		}
+		return placement.Decide(fleetOf(snap), r.GetId(), holder, successor, s.now(), r.GetWithout()...)
+	}
+	return answer, err
 }
+
+// lookTwice is how old a snapshot may be that says there is no star to lead.
+const lookTwice = 100 * time.Millisecond
 
 // stale says why the snapshot is no ground to decide on, or nil.
 func (s *Server) stale() error {

@@ -17,9 +17,16 @@ type world struct {
 	holder    *novav1.LeaseRow
 	err       error
 	successor *novav1.Successor
+	fresher   *coord.Snapshot // what another scan finds
 }
 
 func (w *world) Snapshot() *coord.Snapshot { return w.snap }
+func (w *world) Within(context.Context, time.Duration) (*coord.Snapshot, error) {
+	if w.fresher != nil {
+		return w.fresher, nil
+	}
+	return w.snap, nil
+}
 func (w *world) Holder(context.Context, string) (*novav1.LeaseRow, error) {
 	if w.holder == nil && w.err == nil {
 		return nil, coord.ErrNotFound
@@ -81,6 +88,12 @@ func TestResolve(t *testing.T) {
 	t.Run("a lease that cannot be read is an error, not a vacancy", func(t *testing.T) {
 		w := &world{snap: fresh, err: coord.ErrUnknown}
 		if r, err := server(w).Resolve(t.Context(), &novav1.ResolveRequest{Id: "s"}); !errors.Is(err, coord.ErrUnknown) {
+			t.Errorf("Resolve = %v, %v", r, err)
+		}
+	})
+	t.Run("a star that has just joined is found before the fleet is called full", func(t *testing.T) {
+		r, err := server(&world{snap: &coord.Snapshot{At: now}, fresher: fresh}).Resolve(t.Context(), &novav1.ResolveRequest{Id: "s"})
+		if err != nil || r.GetDesignate() != plain.GetDesignate() {
 			t.Errorf("Resolve = %v, %v", r, err)
 		}
 	})

@@ -48,18 +48,28 @@ func (s *Star) resolveHere(ctx context.Context, id string, without []string) (*n
 		}
 		successor = head.GetSuccessor()
 	}
-	return placement.Decide(s.snapshot(), id, lease.GetStar(), successor, time.Now(), without...)
+	answer, err := placement.Decide(fleetOf(s.fleet.Registry().Snapshot()), id, lease.GetStar(), successor, time.Now(), without...)
+	if errors.Is(err, placement.ErrAtCapacity) {
+		snap, rerr := s.fleet.Registry().Within(ctx, lookTwice)
+		if rerr != nil {
+			return nil, rerr
+		}
+		return placement.Decide(fleetOf(snap), id, lease.GetStar(), successor, time.Now(), without...)
+	}
+	return answer, err
 }
 
-func (s *Star) snapshot() placement.Snapshot {
-	snap := s.fleet.Registry().Snapshot()
+// lookTwice is how old a snapshot may be that says there is no star to lead.
+const lookTwice = 100 * time.Millisecond
+
+func fleetOf(snap *coord.Snapshot) placement.Snapshot {
 	stars, stats := snap.Rows()
 	return placement.FromRows(snap.Revision, stars, stats)
 }
 
 // designateWithoutMe is where a stream that leaves this star should go.
 func (s *Star) designateWithoutMe(id string) (placement.Designation, error) {
-	return placement.Designate(s.snapshot(), id, s.cfg.Star)
+	return placement.Designate(fleetOf(s.fleet.Registry().Snapshot()), id, s.cfg.Star)
 }
 
 // redirect sends an open that this star does not serve to the designate without it. Nobody redirects to
