@@ -119,11 +119,11 @@ func (c *Client) remember(stream string, t target) {
 	c.holders[stream] = t
 }
 
-// forget drops the memory of stream's holder when it is t, which did not answer.
-func (c *Client) forget(stream string, t target) {
+// forget drops the memory of stream's holder when it is the one at address, which failed.
+func (c *Client) forget(stream, address string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holders[stream] == t {
+	if c.holders[stream].address == address {
 		delete(c.holders, stream)
 	}
 }

@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// silence is how long a handle may leave batches unanswered before it is opened again: its peer may
-	// be gone without a word.
-	silence = 30 * time.Second
 	// parting is how long Close waits for the leader's goodbye.
 	parting = time.Second
 	// settled is how long a handle must have lived for the next open to come without a pause.
@@ -34,6 +31,9 @@ func (p *Producer) run(ctx context.Context) {
 			p.begin(h)
 			err = p.serve(ctx, h)
 			p.finish(err)
+			if !errors.Is(err, errLeft) {
+				p.client.forget(p.stream, h.at.address)
+			}
 			if p.firstUnanswered() != first || time.Since(at) > settled {
 				pace.progress()
 			}

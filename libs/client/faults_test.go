@@ -15,16 +15,17 @@ import (
 // promised, and in the order of the appends.
 func TestAcknowledgedRecordsAreStoredOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		chance := rapid.SampledFrom([]int{0, 5, 50, 150})
+		chance := rapid.SampledFrom([]int{0, 5, 30, 90})
 		f := clienttest.New(t, clienttest.Options{
 			Stars:       rapid.IntRange(1, 3).Draw(rt, "stars"),
 			WindowBytes: rapid.SampledFrom([]int{10, 200, 1 << 20}).Draw(rt, "window"),
 			Fault: clienttest.Random(rapid.Uint64().Draw(rt, "seed"), map[clienttest.Fault]int{
-				clienttest.Refuse:  chance.Draw(rt, "refuse"),
-				clienttest.LoseAck: chance.Draw(rt, "lose ack"),
-				clienttest.CutConn: chance.Draw(rt, "cut"),
-				clienttest.Move:    chance.Draw(rt, "move"),
-				clienttest.LateAck: chance.Draw(rt, "late"),
+				clienttest.Refuse:   chance.Draw(rt, "refuse"),
+				clienttest.LoseAck:  chance.Draw(rt, "lose ack"),
+				clienttest.CutConn:  chance.Draw(rt, "cut"),
+				clienttest.Move:     chance.Draw(rt, "move"),
+				clienttest.Overload: chance.Draw(rt, "overload"),
+				clienttest.LateAck:  chance.Draw(rt, "late"),
 			}),
 		})
 		mode := rapid.SampledFrom([]novav1.Mode{novav1.Mode_MODE_ANY, novav1.Mode_MODE_FENCED}).Draw(rt, "mode")

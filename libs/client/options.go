@@ -19,6 +19,9 @@ type ProducerOptions struct {
 	Linger time.Duration
 	// DeliveryTimeout bounds the time from Append to the answer (2 min).
 	DeliveryTimeout time.Duration
+	// Silence is how long a handle may leave batches unanswered before the stream is opened again (30 s):
+	// its peer may be gone without a word.
+	Silence time.Duration
 	// OpenTimeout bounds the first open (30 s).
 	OpenTimeout time.Duration
 }
@@ -35,7 +38,7 @@ func (o *ProducerOptions) defaults() {
 	for _, d := range []struct {
 		value *time.Duration
 		byDef time.Duration
-	}{{&o.Linger, time.Millisecond}, {&o.DeliveryTimeout, 2 * time.Minute}, {&o.OpenTimeout, 30 * time.Second}} {
+	}{{&o.Linger, time.Millisecond}, {&o.DeliveryTimeout, 2 * time.Minute}, {&o.Silence, 30 * time.Second}, {&o.OpenTimeout, 30 * time.Second}} {
 		if *d.value <= 0 {
 			*d.value = d.byDef
 		}

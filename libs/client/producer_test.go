@@ -281,3 +281,37 @@ func TestAtLeastOnceStoresAgain(t *testing.T) {
 		t.Errorf("stored %v", got)
 	}
 }
+
+func TestASilentHandleIsOpenedAgain(t *testing.T) {
+	var mu sync.Mutex
+	n := 0
+	f := clienttest.New(t, clienttest.Options{Fault: func() clienttest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n == 1 {
+			return clienttest.Swallow
+		}
+		return clienttest.None
+	}})
+	f.Create("s", novav1.Mode_MODE_ANY)
+	p := produce(t, dial(t, f, false), "s", client.ProducerOptions{Silence: 50 * time.Millisecond})
+	wantBase(t, p.Append(t.Context(), value("a")), 0)
+	if opens, _ := f.Opens(); len(opens) != 2 {
+		t.Errorf("%d opens, want 2", len(opens))
+	}
+}
+
+func TestCloseEndsWithItsContext(t *testing.T) {
+	f := clienttest.New(t, clienttest.Options{Fault: func() clienttest.Fault { return clienttest.Swallow }})
+	f.Create("s", novav1.Mode_MODE_ANY)
+	p := produce(t, dial(t, f, false), "s", client.ProducerOptions{})
+	x := p.Append(t.Context(), value("a"))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := x.Wait(within(t)); !errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("a batch without an answer: %v", err)
+	}
+}

@@ -137,6 +137,9 @@ func (r *Reader) advance(ctx context.Context) error {
 	case errors.Is(err, io.EOF):
 		err = &api.UnavailableError{Why: "the read was ended before its end"}
 	}
+	if r.call != nil {
+		r.client.forget(r.stream, r.call.at.address)
+	}
 	r.hangUp()
 	r.cursor.reopened()
 	if ctx.Err() != nil {

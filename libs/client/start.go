@@ -61,6 +61,7 @@ type opened[C any] struct {
 // on, within patience where it is above 0. It follows NOT_OWNER, and returns the refusal of the last star
 // otherwise.
 func follow[C any](ctx context.Context, c *Client, stream string, r *route, patience time.Duration, ask func(context.Context, novav1.StreamsClient, *route) (C, error)) (opened[C], error) {
+	var why error // of the last star that was no mere redirect
 	for {
 		callCtx, cancel := context.WithCancelCause(ctx)
 		late := func() bool { return true }
@@ -86,11 +87,16 @@ func follow[C any](ctx context.Context, c *Client, stream string, r *route, pati
 			continue
 		}
 		// The memory was wrong or its star is gone: the next open looks the holder up again.
-		c.forget(stream, was)
+		c.forget(stream, was.address)
+		err = fmt.Errorf("%s: %w", was.address, err)
 		if notOwner == nil && !fatal(err) && r.unreachable() {
+			why = err
 			continue
 		}
-		return opened[C]{}, fmt.Errorf("%s: %w", was.address, err)
+		if notOwner != nil && why != nil {
+			err = why // the named star's own answer says more, and when to come again
+		}
+		return opened[C]{}, err
 	}
 }
 

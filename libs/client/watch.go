@@ -47,10 +47,10 @@ func (p *Producer) checkDeadlines(now time.Time) time.Duration {
 		next = min(next, left)
 	}
 	if p.hang != nil && p.w.waiting() {
-		left := silence - now.Sub(p.heard)
+		left := p.opts.Silence - now.Sub(p.heard)
 		if left <= 0 {
 			p.hang()
-			return min(next, silence)
+			return min(next, p.opts.Silence)
 		}
 		next = min(next, left)
 	}

@@ -29,6 +29,7 @@ const (
 	Move           // the leadership moves to another star before the batch is taken
 	LateAck        // the answer takes a moment
 	Overload       // the handle ends with a refusal at a bound
+	Swallow        // the batch is not taken, nor answered, and the handle stays open
 )
 
 // Options shape a fleet.
@@ -230,7 +231,7 @@ func Random(seed uint64, perMille map[Fault]int) func() Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		n := r.IntN(1000)
-		for f := Refuse; f <= Overload; f++ {
+		for f := Refuse; f <= Swallow; f++ {
 			if n -= perMille[f]; n < 0 {
 				return f
 			}

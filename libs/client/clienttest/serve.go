@@ -132,6 +132,8 @@ func (s *server) take(call novav1.Streams_ProduceServer, st *stream, h *handle) 
 				s.fleet.Lead(st.info.GetName(), to)
 			}
 			return
+		case Swallow:
+			continue
 		case LateAck:
 			time.Sleep(lateness)
 		}
