@@ -100,6 +100,11 @@ func Tap(ctx context.Context, url string, f Filter, follow bool, yield func(Rece
 	}
 }
 
+const (
+	consumerIdle = 30 * time.Second
+	dropWait     = time.Second
+)
+
 // replayTries bounds how often a replay that makes no progress is tried again.
 const replayTries = 40
 
@@ -136,6 +141,7 @@ func (t *tap) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { t.drop(ctx, stream, consumer) }()
 	info, err := consumer.Info(setup)
 	if err != nil {
 		return err
@@ -172,6 +178,14 @@ func (t *tap) read(ctx context.Context) error {
 	}
 }
 
+// drop removes a consumer from the server, which would keep it for a while and has room for few. One that
+// cannot be removed now goes when it has been idle for long enough.
+func (t *tap) drop(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropWait)
+	defer cancel()
+	_ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
+}
+
 // stream looks at the JetStream stream. One that was made anew has other events under the same numbers,
 // so the tap begins at its first.
 func (t *tap) stream(ctx context.Context) (jetstream.Stream, error) {
@@ -191,7 +205,8 @@ func (t *tap) stream(ctx context.Context) (jetstream.Stream, error) {
 func (t *tap) consumer() jetstream.OrderedConsumerConfig {
 	c := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{t.subject}, DeliverPolicy: jetstream.DeliverAllPolicy,
-		MaxResetAttempts: 1, // then read begins anew, and looks at the stream first
+		MaxResetAttempts:  1, // then read begins anew, and looks at the stream first
+		InactiveThreshold: consumerIdle,
 	}
 	switch {
 	case t.last > 0:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/events"
@@ -172,6 +174,33 @@ func TestATapBeginsAnewOnAStreamMadeAnew(t *testing.T) {
 	startNATS(t, natsembed.Config{Dir: t.TempDir(), Listen: at}) // the events are gone
 	p.Publish(bumped(6))
 	wantNext(t, got, 6, 6)
+}
+
+func TestATapLeavesNothingOnTheServer(t *testing.T) {
+	s := startNATS(t, natsembed.Config{Dir: t.TempDir()})
+	p := newPublisher(t, s.URL(), events.Config{})
+	p.Publish(bumped(1))
+	mustClose(t, p)
+	for range 20 {
+		epochs(t, s.URL(), events.Filter{})
+		epochs(t, s.URL(), events.Filter{Star: "nobody"})
+	}
+	conn, err := nats.Connect(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), events.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Consumers; n != 0 {
+		t.Errorf("%d consumers are left", n)
+	}
 }
 
 func TestAnErrorOfTheCallerEndsTheTap(t *testing.T) {

@@ -66,8 +66,7 @@ func (u *upstream) forward(call novav1.Streams_ProduceServer) {
 			_ = u.stream.CloseSend() // it never fails
 			return
 		case err != nil:
-			u.cancel() // the producer has gone; the star is to know
-			return
+			return // the producer has gone; the star hears by the context of the call, which u's comes from
 		}
 		if u.stream.Send(m) != nil {
 			return // answers hears why

@@ -172,6 +172,20 @@ func TestAReadSurvivesAKilledLeader(t *testing.T) {
 	r.wantNext("4+2", "6+2", "=8")
 }
 
+func TestAReadThatTheStarCutsShortIsNoEnd(t *testing.T) {
+	f := newFleet(t, nil)
+	a := f.star("a")
+	a.read = func(r *novav1.ReadRequest, call novav1.Streams_ReadServer) error {
+		if r.GetFrom() == 0 {
+			return call.Send(batches(0, 2))
+		}
+		return call.Send(&novav1.ReadResponse{Batches: batches(2, 4).Batches, End: 4, CaughtUp: true})
+	}
+	a.lease(f.create("orders").GetId())
+	f.start()
+	f.read(&novav1.ReadRequest{Name: "orders"}).want("0+2", "2+2", "=4")
+}
+
 func TestARecordThatIsMissingEndsTheRead(t *testing.T) {
 	f := newFleet(t, nil)
 	a := f.star("a")
