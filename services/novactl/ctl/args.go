@@ -27,7 +27,7 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 // group is a command that only holds others: alone it shows its help.
 func group(use, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short,
+		Use: use, Short: short, SuggestionsMinimumDistance: 2,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

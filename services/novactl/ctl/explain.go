@@ -3,6 +3,8 @@ package ctl
 import (
 	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
 
 	"nova.internal/libs/api"
@@ -37,11 +39,21 @@ func (e *advised) Unwrap() error { return e.error }
 
 // explain is err in one line: what went wrong, and what to do about it.
 func explain(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := plain(err.Error())
 	if next := next(err); next != "" {
 		text += "; " + next
 	}
 	return text
+}
+
+// wrappings are what gRPC adds around a text.
+var wrappings = regexp.MustCompile(`rpc error: code = \w+ desc = |connection error: desc = "transport: Error while dialing: ([^"]*)"`)
+
+// plain is text on one line, without gRPC's wrappings and without what several layers said one after the
+// other in the same words.
+func plain(text string) string {
+	parts := strings.Split(wrappings.ReplaceAllString(text, "$1"), ": ")
+	return strings.Join(strings.Fields(strings.Join(slices.Compact(parts), ": ")), " ")
 }
 
 // next says what to do about err. It is empty where the text of err says so itself.
