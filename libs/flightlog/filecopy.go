@@ -34,6 +34,7 @@ type fileCopy struct {
 	owner string        // tells the temporary files of processes apart
 	temps atomic.Uint64 // counts temporary files
 	calls chan struct{} // bounds the calls under way
+	sync  func(folder string) error
 
 	mu      sync.Mutex
 	durable map[string]bool // folders known to be durable in their parents
@@ -55,9 +56,9 @@ const (
 var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
 
 func openFileCopy(name, root string) (Copy, error) {
-	c := &fileCopy{name: name, root: filepath.Clean(root), owner: rand.Text(), calls: make(chan struct{}, fileCalls), durable: map[string]bool{}}
+	c := &fileCopy{name: name, root: filepath.Clean(root), owner: rand.Text(), calls: make(chan struct{}, fileCalls), sync: syncFolder, durable: map[string]bool{}}
 	temps := filepath.Join(c.root, tempFolder)
-	if err := makeFolder(temps); err != nil {
+	if err := makeRoot(temps); err != nil {
 		return nil, fmt.Errorf("open copy %s: %w", name, err)
 	}
 	sweep(temps)
@@ -131,7 +132,7 @@ func (c *fileCopy) put(path string, parts [][]byte) error {
 		c.forgetFolder(folder)
 		return err
 	}
-	return syncFolder(folder)
+	return c.sync(folder)
 }
 
 func writeFile(path string, parts [][]byte) (err error) {
@@ -160,7 +161,7 @@ func (c *fileCopy) Confirm(ctx context.Context, key string) error {
 		if err := c.settleFolder(folder); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, syncFolder(folder)
+		return struct{}{}, c.sync(folder)
 	})
 	return err
 }
@@ -185,7 +186,7 @@ func (c *fileCopy) settleFolder(path string) error {
 	}
 	// That a folder is there says nothing about its being durable: whoever made it may have been killed
 	// before it synced the parent.
-	if err := makeFolderBelow(c.root, path); err != nil {
+	if err := c.makeFolder(path); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -203,25 +204,25 @@ func (c *fileCopy) forgetFolder(path string) {
 	delete(c.durable, path)
 }
 
-// makeFolderBelow makes path, and every folder between root and it, present and durable. It does not
-// make root.
-func makeFolderBelow(root, path string) error {
-	if path == root {
+// makeFolder makes path, and every folder between the root and it, present and durable. It does not make
+// the root.
+func (c *fileCopy) makeFolder(path string) error {
+	if path == c.root {
 		return nil
 	}
 	parent := filepath.Dir(path)
-	if err := makeFolderBelow(root, parent); err != nil {
+	if err := c.makeFolder(parent); err != nil {
 		return err
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(parent)
+	return c.sync(parent)
 }
 
-// makeFolder makes path and its missing parents present, and all that it made durable, and path itself
-// also when it was there.
-func makeFolder(path string) error {
+// makeRoot makes path and its missing parents present, and all that it made durable, and path itself also
+// when it was there.
+func makeRoot(path string) error {
 	parent := filepath.Dir(path)
 	if parent == path {
 		return nil
@@ -235,7 +236,7 @@ func makeFolder(path string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := makeFolder(parent); err != nil {
+	if err := makeRoot(parent); err != nil {
 		return err
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

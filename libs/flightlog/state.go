@@ -36,9 +36,13 @@ func (w *Writer) State() State {
 	return s
 }
 
-// behindGrace is how long a closing writer gives the copies that lack a committed flight. What they then
-// still lack is repair's.
-const behindGrace = 2 * time.Second
+const (
+	// behindGrace is how long a closing writer gives the copies that lack a committed flight. What they
+	// then still lack is repair's.
+	behindGrace = 2 * time.Second
+	// awayPause is how long a lane's rest has become when a closing writer waits for it no longer.
+	awayPause = 100 * time.Millisecond
+)
 
 // Close takes nothing more, waits until all that was added is committed and told, gives copies that are
 // behind a moment, and ends the writer. When ctx ends first, what is left is abandoned and may or may not
@@ -84,7 +88,7 @@ func (w *Writer) drain(ctx context.Context) error {
 // catchingUp says whether a copy that answers still lacks a committed flight. mu is held.
 func (w *Writer) catchingUp() bool {
 	for _, l := range w.lanes {
-		if l.pause == 0 && len(l.queue)+len(l.flying) > 0 {
+		if l.pause < awayPause && len(l.queue)+len(l.flying) > 0 {
 			return true
 		}
 	}
