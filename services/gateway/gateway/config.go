@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -56,6 +57,9 @@ func (c Config) Validate() error {
 	if err := c.Oxia.Validate(); err != nil {
 		return err
 	}
+	if err := c.validateAddresses(); err != nil {
+		return err
+	}
 	for flag, copies := range map[string][]string{"--standard-copies": c.Standard, "--express-copies": c.Express} {
 		if len(copies) > 0 && len(copies)%2 == 0 {
 			return fmt.Errorf("%s: a class has an odd number of copies, got %d", flag, len(copies))
@@ -75,6 +79,18 @@ func (c Config) Validate() error {
 		return errors.New("--max-producer-handles: at least 1")
 	case c.Holders < 1:
 		return errors.New("--remembered-holders: at least 1")
+	}
+	return nil
+}
+
+func (c Config) validateAddresses() error {
+	for flag, address := range map[string]string{"--listen": c.Listen, "--http": c.HTTP, "--placer": c.Placer} {
+		if address == "" && flag != "--listen" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("%s: HOST:PORT is expected: %w", flag, err)
+		}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Gateway, error) {
 		return nil, err
 	}
 	if g.fleet, err = coord.Dial(ctx, cfg.Oxia); err != nil {
-		return nil, err
+		return nil, runtime.ExitError(runtime.ExitUsage, err)
 	}
 	g.stores = newStores(cfg, g.fleet.Rows(), g.log)
 	if cfg.NATS != "" {

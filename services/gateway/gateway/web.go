@@ -43,7 +43,7 @@ func state(row *novav1.StarRow) string {
 
 // web serves health, metrics, the status page and the fleet as JSON.
 func (g *Gateway) web(env runtime.Env) http.Handler {
-	mux := env.Health.Handler(env.Metrics)
+	mux := env.Health.Handler(env.Gatherer)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		fleet, _ := g.Fleet(r.Context(), nil) // it never fails
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

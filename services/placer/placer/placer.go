@@ -155,7 +155,7 @@ func (s *Server) Resolve(ctx context.Context, r *novav1.ResolveRequest) (*novav1
 }
 
 // lookTwice is how old a snapshot may be that says there is no star to lead.
-const lookTwice = 100 * time.Millisecond
+const lookTwice = 10 * time.Millisecond
 
 // stale says why the snapshot is no ground to decide on, or nil.
 func (s *Server) stale() error {

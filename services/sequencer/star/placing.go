@@ -60,7 +60,7 @@ func (s *Star) resolveHere(ctx context.Context, id string, without []string) (*n
 }
 
 // lookTwice is how old a snapshot may be that says there is no star to lead.
-const lookTwice = 100 * time.Millisecond
+const lookTwice = 10 * time.Millisecond
 
 func fleetOf(snap *coord.Snapshot) placement.Snapshot {
 	stars, stats := snap.Rows()
