@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"nova.internal/libs/api"
@@ -185,6 +186,18 @@ func TestTheStatusPageShowsTheFleetAndEscapesIt(t *testing.T) {
 	r, err := f.admin.Fleet(f.ctx(), &novav1.FleetRequest{})
 	if err != nil || len(r.GetStars()) != 1 || r.GetStars()[0].GetStar().GetStar() != "star-a" {
 		t.Errorf("Fleet: %v, %v", r, err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestTheMetricsShownAreThoseOfTheWholeProcess(t *testing.T) {
+	f := newFleet(t, nil)
+	all := prometheus.NewRegistry()
+	all.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "nova_of_another_part_total"}))
+	f.gatherer = all
+	f.start()
+	if _, body := f.get("/metrics"); !strings.Contains(body, "nova_of_another_part_total") {
+		t.Errorf("metrics:\n%s", body)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

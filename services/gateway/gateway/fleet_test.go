@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"nova.internal/libs/api"
@@ -29,6 +30,8 @@ type testFleet struct {
 	t    *testing.T
 	cfg  Config
 	meta *coord.Fleet
+
+	gatherer prometheus.Gatherer // what /metrics shows; nil: the gateway's own
 
 	gateway *Gateway
 	addrs   Addrs
@@ -73,6 +76,9 @@ func (f *testFleet) start() *testFleet {
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan Addrs, 1), make(chan error, 1)
 	env := runtime.NewEnv("gateway", slog.New(slog.DiscardHandler))
+	if f.gatherer != nil {
+		env.Gatherer = f.gatherer
+	}
 	g, err := open(ctx, f.cfg, env)
 	if err != nil {
 		f.t.Fatal(err)
