@@ -24,6 +24,7 @@ type Config struct {
 	Express  []string // copy URLs of class express
 
 	OpenTimeout time.Duration // bound of one open, whatever the caller's deadline
+	AskTimeout  time.Duration // how long an open waits for one star before it looks again
 	ReadTimeout time.Duration // how long a read may stand without any progress
 	MaxHandles  int           // producer handles at once
 	Holders     int           // streams whose holder is remembered
@@ -33,7 +34,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:0", Oxia: coord.DefaultConfig(),
-		OpenTimeout: 15 * time.Second, ReadTimeout: 30 * time.Second, MaxHandles: 16384, Holders: 65536,
+		OpenTimeout: 15 * time.Second, AskTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, MaxHandles: 16384, Holders: 65536,
 	}
 }
 
@@ -47,6 +48,7 @@ func (c *Config) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.Standard, "standard-copies", c.Standard, "copy of class standard, as the stars have it; empty: reads go to the stars")
 	f.StringSliceVar(&c.Express, "express-copies", c.Express, "copies of class express, as the stars have them; empty: reads go to the stars")
 	f.DurationVar(&c.OpenTimeout, "open-timeout", c.OpenTimeout, "bound of one open, over redirects and retries")
+	f.DurationVar(&c.AskTimeout, "ask-timeout", c.AskTimeout, "how long an open waits for one star's answer before it asks anew who leads")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", c.ReadTimeout, "how long a read may stand without progress before it is refused as unavailable")
 	f.IntVar(&c.MaxHandles, "max-producer-handles", c.MaxHandles, "producer handles at once; more are refused")
 	f.IntVar(&c.Holders, "remembered-holders", c.Holders, "streams whose holder is remembered")
@@ -73,6 +75,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.OpenTimeout <= 0 || c.OpenTimeout > 5*time.Minute:
 		return errors.New("--open-timeout: above 0, at most 5m")
+	case c.AskTimeout <= 0:
+		return errors.New("--ask-timeout: above 0")
 	case c.ReadTimeout <= 0:
 		return errors.New("--read-timeout: above 0")
 	case c.MaxHandles < 1:

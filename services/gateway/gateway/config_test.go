@@ -28,6 +28,7 @@ func TestABadSettingIsRefusedByTheNameOfItsFlag(t *testing.T) {
 		"--standard-copies":      func(c *Config) { c.Standard = []string{"mem://a", "mem://b"} },
 		"--express-copies":       func(c *Config) { c.Express = []string{"mem://a", "mem://b"} },
 		"--open-timeout":         func(c *Config) { c.OpenTimeout = 0 },
+		"--ask-timeout":          func(c *Config) { c.AskTimeout = 0 },
 		"--read-timeout":         func(c *Config) { c.ReadTimeout = -time.Second },
 		"--max-producer-handles": func(c *Config) { c.MaxHandles = 0 },
 		"--remembered-holders":   func(c *Config) { c.Holders = 0 },

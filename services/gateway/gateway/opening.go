@@ -71,7 +71,7 @@ func (g *Gateway) open(ctx context.Context, o *novav1.Open) (*upstream, error) {
 				return nil, err
 			}
 		case pause:
-			pace.wait(limit)
+			pace.wait(limit, retryAfter(last))
 			next = resolve
 		case stop:
 			return nil, last
@@ -95,12 +95,16 @@ func (g *Gateway) gaveUp(ctx context.Context, last error) error {
 	return out
 }
 
-// openAt asks one star. Its answer is waited for until limit ends; the handle then lives as long as ctx.
+// openAt asks one star. Its answer is waited for until limit ends, and no longer than the ask timeout: a
+// star that hangs must not use up an open that another star may serve by now. Where it is only slow, its
+// gate goes on without this caller, who joins it at the next ask. The handle lives as long as ctx.
 func (g *Gateway) openAt(ctx, limit context.Context, star target, o *novav1.Open) (*upstream, error) {
 	cc, done, err := g.conns.get(star.address)
 	if err != nil {
 		return nil, err
 	}
+	limit, cancel := context.WithTimeout(limit, g.cfg.AskTimeout)
+	defer cancel()
 	u := &upstream{star: star, done: done}
 	ctx, u.cancel = context.WithCancel(ctx)
 	unhook := context.AfterFunc(limit, u.cancel)

@@ -16,6 +16,7 @@ import (
 const (
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 500 * time.Millisecond
+	retryAsked = 2 * time.Second // most that a refusal's RetryInfo may ask for
 )
 
 // pace spreads tries: 50 to 500 ms apart, with jitter, from the start again after progress.
@@ -29,9 +30,9 @@ func newPace() *pace {
 
 func (p *pace) reset() { p.b.Reset() }
 
-// wait reports false when ctx ended first.
-func (p *pace) wait(ctx context.Context) bool {
-	timer := time.NewTimer(p.b.NextBackOff())
+// wait waits for the next try, atLeast so long. It reports false when ctx ended first.
+func (p *pace) wait(ctx context.Context, atLeast time.Duration) bool {
+	timer := time.NewTimer(max(p.b.NextBackOff(), atLeast))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -39,6 +40,15 @@ func (p *pace) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// retryAfter is how long the refusal err asks to be left alone, within reason.
+func retryAfter(err error) time.Duration {
+	var away *api.UnavailableError
+	if errors.As(err, &away) {
+		return min(away.RetryAfter, retryAsked)
+	}
+	return 0
 }
 
 // starError is what a star's answer stands for. A call that was cancelled on the way, not by the caller,
