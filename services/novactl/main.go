@@ -4,20 +4,14 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
-	"golang.org/x/term"
-
-	"nova.internal/libs/runtime"
 	"nova.internal/services/novactl/ctl"
 )
 
 func main() {
-	ctx, stop := runtime.Signals(context.Background())
-	code := ctl.Run(ctx, os.Args[1:], ctl.Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Env:      os.LookupEnv,
-		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
-	})
-	stop()
-	os.Exit(code)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
+	os.Exit(ctl.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"nova.internal/libs/client"
 )
@@ -25,6 +27,15 @@ const (
 	// callTimeout bounds one question to the fleet. A handoff may wait for flights on slow storage.
 	callTimeout = time.Minute
 )
+
+// Main is Run in this process's environment.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f, ok := stderr.(*os.File)
+	return Run(ctx, args, Streams{
+		In: stdin, Out: stdout, Err: stderr, Env: os.LookupEnv,
+		Terminal: ok && term.IsTerminal(int(f.Fd())),
+	})
+}
 
 // Run runs one command and returns the process's exit code. ctx's end interrupts the command.
 func Run(ctx context.Context, args []string, s Streams) int {

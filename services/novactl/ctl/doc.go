@@ -1,10 +1,10 @@
 // Package ctl is novactl's command tree.
 //
-//	args ─▶ Run ─▶ newRoot ─┬─ stream create | list | describe | delete
-//	                        ├─ produce   lines ─▶ client.Producer ─▶ tally
-//	                        ├─ consume   client.Reader ─▶ lines
-//	                        └─ handoff, fleet, events
-//	             ◀─ exit code, one line on stderr where it is not 0
+//	args ─▶ Main ─▶ Run ─▶ newRoot ─┬─ stream create | list | describe | delete
+//	                                 ├─ produce   lines ─▶ client.Producer ─▶ tally
+//	                                 ├─ consume   client.Reader ─▶ lines
+//	                                 └─ handoff, fleet, events
+//	                      ◀─ exit code, one line on stderr where it is not 0
 //
 // A command parses its arguments, asks the fleet through libs/client and prints; it decides nothing about
 // streams. Run takes its streams, arguments and environment as values, so that tests run commands in memory.
