@@ -117,7 +117,7 @@ func (g *Gateway) repeated(ctx context.Context, do func() error) error {
 	pace := newPace()
 	for try := 1; ; try++ {
 		err := do()
-		if !errors.Is(err, coord.ErrUnknown) || try == writeTries || !pace.wait(ctx) {
+		if !errors.Is(err, coord.ErrUnknown) || try == writeTries || !pace.wait(ctx, 0) {
 			return err
 		}
 	}

@@ -304,6 +304,48 @@ func TestAnOpenThatIsNotAnsweredEndsInTime(t *testing.T) {
 	wantRefusal[*api.UnavailableError](f.produce(&novav1.Open{Name: "orders"}))
 }
 
+func TestAStarThatHangsDoesNotUseUpAnOpen(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.AskTimeout = 200 * time.Millisecond })
+	a, b := f.star("a"), f.star("b")
+	a.produce = func(_ *novav1.Open, call novav1.Streams_ProduceServer) error {
+		<-call.Context().Done()
+		return nil
+	}
+	asks := 0
+	b.produce = func(_ *novav1.Open, call novav1.Streams_ProduceServer) error {
+		if asks++; asks == 1 { // its gate takes longer than one ask
+			<-call.Context().Done()
+			return nil
+		}
+		return acknowledge("b", call)
+	}
+	b.lease(f.create("orders").GetId())
+	f.start()
+	began := time.Now()
+	f.produce(&novav1.Open{Name: "orders", Hint: "a"}).wantOpened("b")
+	if took := time.Since(began); took > 5*time.Second || len(a.opened()) != 1 {
+		t.Errorf("it took %v and %d asks of the star that hangs", took, len(a.opened()))
+	}
+}
+
+func TestARefusalIsLeftAloneForAsLongAsItAsks(t *testing.T) {
+	f := newFleet(t, nil)
+	a := f.star("a")
+	var asked []time.Time
+	a.produce = func(_ *novav1.Open, call novav1.Streams_ProduceServer) error {
+		if asked = append(asked, time.Now()); len(asked) == 1 {
+			return &api.UnavailableError{Why: "a copy is away", RetryAfter: 400 * time.Millisecond}
+		}
+		return acknowledge("a", call)
+	}
+	a.lease(f.create("orders").GetId())
+	f.start()
+	f.produce(&novav1.Open{Name: "orders"}).wantOpened("a")
+	if between := asked[1].Sub(asked[0]); between < 400*time.Millisecond {
+		t.Errorf("asked again after %v", between)
+	}
+}
+
 func TestHandlesAreBounded(t *testing.T) {
 	f := newFleet(t, func(c *Config) { c.MaxHandles = 1 })
 	a := f.star("a")

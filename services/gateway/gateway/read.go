@@ -86,7 +86,7 @@ func (rd *reading) run(ctx context.Context) error {
 				return &api.UnavailableError{Why: "no progress within " + rd.gateway.cfg.ReadTimeout.String() + "; last: " + err.Error(), RetryAfter: time.Second}
 			}
 		}
-		if !pace.wait(ctx) {
+		if !pace.wait(ctx, retryAfter(err)) {
 			return ctx.Err()
 		}
 	}
