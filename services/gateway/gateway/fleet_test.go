@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,7 +157,8 @@ type fakeStar struct {
 	read    func(*novav1.ReadRequest, novav1.Streams_ReadServer) error
 	settle  func(*novav1.SettleRequest) error
 	handoff func(*novav1.HandoffRequest) (*novav1.HandoffResponse, error)
-	next    uint64 // answered to Tail
+	next    uint64       // answered to Tail
+	opening atomic.Int64 // how often Tail is refused first
 
 	mu    sync.Mutex
 	opens []*novav1.Open
@@ -255,6 +257,9 @@ func (s *fakeStar) Settle(_ context.Context, r *novav1.SettleRequest) (*novav1.S
 }
 
 func (s *fakeStar) Tail(context.Context, *novav1.TailRequest) (*novav1.TailResponse, error) {
+	if s.opening.Add(-1) >= 0 {
+		return nil, &api.RefusedError{Why: "star " + s.name + " does not lead the stream"}
+	}
 	return &novav1.TailResponse{Next: s.next, Epoch: 7}, nil
 }
 

@@ -123,6 +123,10 @@ func (rd *reading) step(ctx context.Context) (progress bool, err error) {
 		leader := g.named(ctx, lease.GetStar())
 		if rd.last {
 			tail, err := g.tail(ctx, leader, rd.name.GetId())
+			var refused *api.RefusedError
+			if errors.As(err, &refused) { // its gate has not passed yet, or it has just left
+				err = &api.UnavailableError{Reason: novav1.Unavailable_REASON_DEPARTING, Why: refused.Why}
+			}
 			if err != nil {
 				return false, err
 			}
@@ -150,14 +154,17 @@ func (rd *reading) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, rd.gateway.cfg.ReadTimeout)
+	limit, cancel := context.WithTimeout(ctx, rd.gateway.cfg.ReadTimeout)
 	defer cancel()
 	cc, done, err := rd.gateway.conns.get(star.address)
 	if err != nil {
 		return err
 	}
 	defer done()
-	_, err = novav1.NewStarClient(cc).Settle(ctx, &novav1.SettleRequest{Name: rd.name.GetName()})
+	_, err = novav1.NewStarClient(cc).Settle(limit, &novav1.SettleRequest{Name: rd.name.GetName()})
+	if err != nil && limit.Err() != nil && ctx.Err() == nil { // the time was this gateway's, not the reader's
+		return &api.UnavailableError{Reason: novav1.Unavailable_REASON_UNDECIDED, Why: fmt.Sprintf("star %s has not found the stream's end within %v", star.star, rd.gateway.cfg.ReadTimeout)}
+	}
 	return starError(ctx, err)
 }
 

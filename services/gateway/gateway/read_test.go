@@ -252,6 +252,36 @@ func TestAReadThatNobodyCanSettleIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestAReadThatASettlerHoldsUpIsUnavailable(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.ReadTimeout = 200 * time.Millisecond })
+	a := f.star("a")
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	a.settle = func(*novav1.SettleRequest) error {
+		<-over
+		return nil
+	}
+	dirty := clean(f.create("orders").GetId(), 0)
+	dirty.Last.CleanRelease = false
+	f.setHead(dirty)
+	f.start()
+	got, err := f.read(&novav1.ReadRequest{Name: "orders"}).all()
+	var away *api.UnavailableError
+	if !errors.As(err, &away) || len(got) > 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestAReadFromTheLastRecordWaitsForALeaderThatIsStillOpening(t *testing.T) {
+	f := newFleet(t, nil)
+	a := f.star("a")
+	a.serves(4)
+	a.opening.Store(2)
+	a.lease(f.create("orders").GetId())
+	f.start()
+	f.read(&novav1.ReadRequest{Name: "orders", Last: true}).want("2+2", "=4")
+}
+
 func TestAFollowedReadOfAVacantStreamWaitsForALeader(t *testing.T) {
 	f := newFleet(t, nil)
 	a := f.star("a")
