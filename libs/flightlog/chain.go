@@ -27,7 +27,7 @@ func ChainName(star, incarnation string, class novav1.Class) string {
 // ParseChain takes a chain's name apart.
 func ParseChain(name string) (star, incarnation string, class novav1.Class, err error) {
 	parts := strings.Split(name, "/")
-	if len(parts) == 3 && parts[0] != "" && parts[1] != "" {
+	if len(parts) == 3 && checkKey(name) == nil {
 		for _, c := range []novav1.Class{novav1.Class_CLASS_STANDARD, novav1.Class_CLASS_EXPRESS} {
 			if parts[2] == ClassName(c) {
 				return parts[0], parts[1], c, nil

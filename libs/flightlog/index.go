@@ -25,8 +25,11 @@ type indexed struct {
 	at  time.Time
 }
 
-// Add enters a committed flight. Flights come in slot order, without gaps.
+// Add enters a committed flight. Flights come in slot order; one that was entered already is ignored.
 func (x *Index) Add(slot uint64, at time.Time, batches []BatchRef) {
+	if slot < x.floor+uint64(len(x.slots)) {
+		return
+	}
 	if x.streams == nil {
 		x.streams = map[string][]indexed{}
 	}
@@ -91,6 +94,9 @@ func (x *Index) Oldest() time.Time {
 
 // Slots is how many slots lie at or above the floor.
 func (x *Index) Slots() int { return len(x.slots) }
+
+// Streams is how many streams have an uncovered batch.
+func (x *Index) Streams() int { return len(x.streams) }
 
 // Refs are the uncovered batches of a stream, in the order they were written.
 func (x *Index) Refs(stream string) []BatchRef {
