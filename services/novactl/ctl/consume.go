@@ -19,7 +19,7 @@ func newConsume(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "consume NAME", Short: "Print a stream's records, one a line",
 		Long: `Print a stream's records: their values, one a line, or with -o json one object a line with sequence, key, value and
-timestamp. In JSON a key or value that is not UTF-8 is base64, and key_encoding or value_encoding says so.
+timestamp. A key or value that is not UTF-8 is then null, and stands as base64 in key_base64 or value_base64.
 
 Without --follow it ends at the last record that was acknowledged.`,
 		Args: streamName,

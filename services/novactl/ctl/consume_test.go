@@ -74,7 +74,7 @@ func TestConsumeAsJSONIsOneObjectALine(t *testing.T) {
 	if at, _ := first["timestamp"].(string); !strings.HasSuffix(at, "Z") || !strings.Contains(at, "T") {
 		t.Errorf("timestamp %v", first["timestamp"])
 	}
-	if second["value"] != "/wA=" || second["value_encoding"] != "base64" {
+	if value, ok := second["value"]; !ok || value != nil || second["value_base64"] != "/wA=" {
 		t.Errorf("bytes are %v", second)
 	}
 }

@@ -1,9 +1,9 @@
 // Package ctl is novactl's command tree.
 //
 //	args ─▶ Main ─▶ Run ─▶ newRoot ─┬─ stream create | list | describe | delete
-//	                                 ├─ produce   lines ─▶ client.Producer ─▶ tally
-//	                                 ├─ consume   client.Reader ─▶ lines
-//	                                 └─ handoff, fleet, events
+//	                                ├─ produce   lines ─▶ client.Producer ─▶ tally
+//	                                ├─ consume   client.Reader ─▶ lines
+//	                                └─ handoff, fleet, events
 //	                      ◀─ exit code, one line on stderr where it is not 0
 //
 // A command parses its arguments, asks the fleet through libs/client and prints; it decides nothing about

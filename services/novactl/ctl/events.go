@@ -95,6 +95,9 @@ func eventLine(out io.Writer, e *novav1.EventsResponse) error {
 		return err
 	}
 	var b strings.Builder
+	if at, err := time.Parse(time.RFC3339Nano, c.Time); err == nil {
+		c.Time = stamp(at) // of one width
+	}
 	fmt.Fprintf(&b, "%s  %-22s", orDash(c.Time), strings.TrimPrefix(c.Type, "nova."))
 	for _, field := range []struct{ name, value string }{{"star", c.Star}, {"stream", c.Subject}, {"epoch", c.Epoch}, {"", string(c.Data)}} {
 		switch {

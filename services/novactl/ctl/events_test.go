@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	healed = `{"specversion":"1.0","id":"1","source":"/nova/stars/a","type":"nova.lease.healed","subject":"orders","time":"2026-01-02T03:04:05Z","star":"a","epoch":"7","data":{"age_ms":12}}`
+	healed = `{"specversion":"1.0","id":"1","source":"/nova/stars/a","type":"nova.lease.healed","subject":"orders","time":"2026-01-02T03:04:05.123456789Z","star":"a","epoch":"7","data":{"age_ms":12}}`
 	joined = `{"specversion":"1.0","id":"2","source":"/nova/stars/b","type":"nova.star.joined","time":"2026-01-02T03:04:06Z","star":"b"}`
 )
 
@@ -25,8 +25,8 @@ func withEvents(t *testing.T) *clienttest.Fleet {
 func TestEventsAreOneLineEach(t *testing.T) {
 	f := withEvents(t)
 	r := run(t, f, "", "events").want(t, 0)
-	want := "2026-01-02T03:04:05Z  lease.healed           star=a stream=orders epoch=7 {\"age_ms\":12}\n" +
-		"2026-01-02T03:04:06Z  star.joined            star=b\n"
+	want := "2026-01-02T03:04:05.123Z  lease.healed           star=a stream=orders epoch=7 {\"age_ms\":12}\n" +
+		"2026-01-02T03:04:06.000Z  star.joined            star=b\n"
 	if r.out != want {
 		t.Errorf("printed\n%swant\n%s", r.out, want)
 	}
