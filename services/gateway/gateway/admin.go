@@ -44,11 +44,13 @@ func (g *Gateway) Handoff(ctx context.Context, r *novav1.AdminHandoffRequest) (*
 	if !leader.known() {
 		return nil, &api.UnavailableError{Reason: novav1.Unavailable_REASON_HOLDER_UNREACHABLE, Why: "star " + lease.GetStar() + " holds the stream's lease and is not in the fleet's registry"}
 	}
-	head, err := g.readHead(ctx, name.GetId())
+	// The leader is asked first: an order that nobody is there to carry out is not decided, because
+	// nobody would tell its end.
+	leads, err := g.tail(ctx, leader, name.GetId())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ask star %s for stream %s: %w", leader.star, r.GetName(), err)
 	}
-	order := events.Handoff{ID: ulid.Make().String(), From: leader.star, To: r.GetTarget(), Trigger: "operator", Epoch: head.GetEpoch()}
+	order := events.Handoff{ID: ulid.Make().String(), From: leader.star, To: r.GetTarget(), Trigger: "operator", Epoch: leads.GetEpoch()}
 	if err := g.choose(ctx, name.GetId(), &order); err != nil {
 		return nil, err
 	}

@@ -56,11 +56,10 @@ func TestAHandoffGoesWherePlacementSendsItAndIsAnnounced(t *testing.T) {
 	f := newFleet(t, withNATS(t))
 	a, b := f.star("a"), f.star("b")
 	id := f.create("orders").GetId()
-	f.setHead(clean(id, 4))
 	var ordered *novav1.HandoffRequest
 	a.handoff = func(r *novav1.HandoffRequest) (*novav1.HandoffResponse, error) {
 		ordered = r
-		return &novav1.HandoffResponse{Epoch: 1, Covered: 4, Taken: 2}, nil
+		return &novav1.HandoffResponse{Epoch: 7, Covered: 4, Taken: 8}, nil
 	}
 	a.lease(id)
 	f.start()
@@ -68,10 +67,10 @@ func TestAHandoffGoesWherePlacementSendsItAndIsAnnounced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.GetFrom() != "a" || r.GetTo() != b.name || r.GetEpoch() != 1 || r.GetCovered() != 4 || r.GetHandoff() == "" {
+	if r.GetFrom() != "a" || r.GetTo() != b.name || r.GetEpoch() != 7 || r.GetCovered() != 4 || r.GetHandoff() == "" {
 		t.Errorf("answered %v", r)
 	}
-	if ordered.GetId() != id || ordered.GetTarget() != "b" || ordered.GetTrigger() != "operator" || ordered.GetHandoff() != r.GetHandoff() || ordered.GetEpoch() != 1 {
+	if ordered.GetId() != id || ordered.GetTarget() != "b" || ordered.GetTrigger() != "operator" || ordered.GetHandoff() != r.GetHandoff() || ordered.GetEpoch() != 7 {
 		t.Errorf("ordered %v", ordered)
 	}
 	eventually(t, "the decision is told", func() bool { return len(f.events("orders")) == 1 })
@@ -84,7 +83,7 @@ func TestAHandoffGoesWherePlacementSendsItAndIsAnnounced(t *testing.T) {
 		t.Errorf("candidates %v", told.Candidates)
 	}
 	told.Candidates = nil
-	want := events.Handoff{ID: r.GetHandoff(), From: "a", To: "b", Trigger: "operator", Epoch: 1}
+	want := events.Handoff{ID: r.GetHandoff(), From: "a", To: "b", Trigger: "operator", Epoch: 7}
 	if diff := cmp.Diff(want, told); diff != "" || e.Kind != events.HandoffDecided || e.Star != "a" || e.StreamID != id {
 		t.Errorf("told %+v (-want +got):\n%s", e, diff)
 	}
@@ -112,23 +111,41 @@ func TestAHandoffThatTheLeaderRefusesHasFailed(t *testing.T) {
 func TestAHandoffThatCannotBeIsRefusedWithoutADecision(t *testing.T) {
 	f := newFleet(t, withNATS(t))
 	a := f.star("a")
+	dead := f.star("dead")
+	dead.lease(f.create("orphaned").GetId())
+	dead.server.Stop()
 	f.create("vacant")
 	a.lease(f.create("led").GetId())
+	opening := f.star("opening")
+	opening.opening.Store(1)
+	opening.lease(f.create("being opened").GetId())
 	f.start()
 	for name, r := range map[string]*novav1.AdminHandoffRequest{
-		"nobody leads":               {Name: "vacant", Target: "a"},
-		"no such stream":             {Name: "nowhere"},
-		"no such star":               {Name: "led", Target: "z"},
-		"the target leads it":        {Name: "led", Target: "a"},
-		"no other star may take it":  {Name: "led"},
-		"a name that nothing can be": {Name: ""},
+		"nobody leads":                {Name: "vacant", Target: "a"},
+		"no such stream":              {Name: "nowhere"},
+		"no such star":                {Name: "led", Target: "z"},
+		"the target leads it":         {Name: "led", Target: "a"},
+		"its leader is dead":          {Name: "orphaned", Target: "a"},
+		"its leader is still opening": {Name: "being opened", Target: "a"},
+		"a name that nothing can be":  {Name: ""},
 	} {
 		if _, err := f.admin.Handoff(f.ctx(), r); err == nil {
 			t.Errorf("%s: it was ordered", name)
 		}
 	}
-	if got := f.events("led"); got != nil {
+	if got := f.events(""); got != nil {
 		t.Errorf("told %v", got)
+	}
+}
+
+func TestAHandoffThatNoStarMayTakeIsAtCapacity(t *testing.T) {
+	f := newFleet(t, nil)
+	a := f.star("a")
+	a.lease(f.create("led").GetId())
+	f.start()
+	var bound *api.BoundError
+	if _, err := f.admin.Handoff(f.ctx(), &novav1.AdminHandoffRequest{Name: "led"}); !errors.As(api.FromError(err), &bound) {
+		t.Errorf("got %v", err)
 	}
 }
 
