@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"nova.internal/libs/api/batch"
 	"nova.internal/libs/api/novav1"
@@ -96,7 +97,7 @@ func benchWriter(b *testing.B, size, copies int) {
 	crc, stream := batch.CRC(records), streamID(1)
 	flights := 0
 	w := flightlog.NewWriter(flightlog.WriterConfig{
-		Chain: testChain, Copies: set, FlightBytes: size, Depth: 4, OnCommit: func(flightlog.Committed) { flights++ },
+		Chain: testChain, Copies: set, Linger: 20 * time.Millisecond, FlightBytes: size, Depth: 4, OnCommit: func(flightlog.Committed) { flights++ },
 	})
 	b.SetBytes(int64(size))
 	b.ResetTimer()

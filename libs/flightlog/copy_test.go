@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"nova.internal/libs/flightlog"
+	"nova.internal/libs/flightlog/flightlogtest"
 )
 
 // eachCopy runs a test over every kind of store, bare and admitted.
@@ -245,5 +246,18 @@ func TestADamagedIdentityIsNoIdentity(t *testing.T) {
 		if id, err := flightlog.Format(t.Context(), c); err == nil {
 			t.Errorf("Format of %.20q = %q", object, id)
 		}
+	}
+}
+
+// S42: the star that formatted the store was killed before its folder was synced.
+func TestAnIdentityThatWasFoundIsMadeDurable(t *testing.T) {
+	_, copies := flightlogtest.Mem(t, 0, 1)
+	for range 2 {
+		if _, err := flightlog.Format(t.Context(), copies[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(copies[0].Calls(flightlogtest.Confirm)); n != 1 {
+		t.Errorf("the identity that stood was made durable %d times, want once", n)
 	}
 }

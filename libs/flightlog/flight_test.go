@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -214,4 +215,24 @@ func FuzzDecodePoison(f *testing.F) {
 			t.Fatalf("Classify = %v, %v; DecodePoison: %v", kind, kerr, err)
 		}
 	})
+}
+
+func TestAClaimOfManyBatchesAllocatesNothingForThem(t *testing.T) {
+	b := bytes.Join(mustSeal(t, Header{Chain: "c"}, []Batch{{Stream: ulid.ULID{}.String(), Count: 1, Records: []byte("x")}}).parts, nil)
+	n, err := prefixBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(b[44:], MaxBatches)
+	binary.LittleEndian.PutUint32(b[n-4:], crc32.Checksum(b[:n-4], castagnoli))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = DecodePrefix(b)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ErrCorrupt) {
+		t.Errorf("DecodePrefix = %v, want ErrCorrupt", err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<10 {
+		t.Errorf("%d bytes of input made it allocate %d", len(b), got)
+	}
 }

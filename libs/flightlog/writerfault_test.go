@@ -354,3 +354,52 @@ func TestCommitsAreOrderedAndOnAQuorumUnderAnyFaults(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatWasCommittedAndNotToldBeforeADepositionIsToldToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, copies := express(t)
+		for _, c := range copies[:2] {
+			flightlogtest.Store(c, flightlog.SlotKey(testChain, 3), flightlog.Poison{Chain: testChain, Slot: 3}.Encode())
+		}
+		release := make(chan struct{})
+		var told []uint64
+		w, got := newWriter(t, set, func(c *flightlog.WriterConfig) {
+			c.OnCommit = func(c flightlog.Committed) { <-release; told = append(told, c.Slot) }
+		})
+		var err error
+		for i := 0; i < 6 && err == nil; i++ {
+			err = w.Add(t.Context(), makeBatch(1, uint64(i), 1, 10))
+			synctest.Wait()
+		}
+		if len(got.deposedWith()) > 0 {
+			t.Error("OnDeposed was called beside OnCommit")
+		}
+		close(release)
+		synctest.Wait()
+		if diff := cmp.Diff([]uint64{0}, told); diff != "" {
+			t.Errorf("told, the first while it was deposed (-want +got):\n%s", diff)
+		}
+		if len(got.deposedWith()) != 1 {
+			t.Errorf("OnDeposed heard %v, want once", got.deposedWith())
+		}
+	})
+}
+
+func TestAnUndecidedFlightGoesBeforeWhatASlowCopyIsBehindWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, copies := express(t)
+		copies[2].Inject(flightlogtest.Slow(time.Second, flightlogtest.Put))
+		w, got := newWriter(t, set)
+		for i := range 60 {
+			mustAdd(t, w, makeBatch(1, uint64(i), 1, 10))
+			synctest.Wait()
+		}
+		copies[1].Inject(flightlogtest.Down())
+		mustAdd(t, w, makeBatch(1, 60, 1, 10))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got.batches() != 61 {
+			t.Errorf("%d of 61 batches committed, %d puts behind: the last needs the slow copy and waits for its backlog", got.batches(), w.State().Behind)
+		}
+	})
+}
