@@ -20,7 +20,8 @@ type ReaderOptions struct {
 	// Follow waits for new records at the end. Without it Next returns io.EOF behind the last record
 	// that was acknowledged when the end was reached.
 	Follow bool
-	// GiveUp bounds how long a reader that cannot read keeps trying (30 s).
+	// GiveUp bounds how long a reader that cannot read keeps trying, and how long one that does not follow
+	// waits for an answer before it asks again (30 s).
 	GiveUp time.Duration
 }
 
@@ -172,8 +173,15 @@ func (r *Reader) receive(ctx context.Context) (*novav1.ReadResponse, error) {
 		return m, nil
 	}
 	defer context.AfterFunc(ctx, r.call.cancel)()
+	inTime := func() bool { return true }
+	if !r.opts.Follow { // a follower may wait for ever; one that expects an end must not
+		inTime = time.AfterFunc(r.opts.GiveUp, r.call.cancel).Stop
+	}
 	m, err := r.call.call.Recv()
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case !inTime():
+		return nil, errAnswerLate
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, api.FromError(err)
 	}
 	return m, err

@@ -47,8 +47,8 @@ func (c *Client) start(ctx context.Context, stream string) target {
 	return entry
 }
 
-// errAnswerLate is one open that its star did not answer.
-var errAnswerLate = errors.New("no answer to the open in time")
+// errAnswerLate is a star that did not answer in time.
+var errAnswerLate = errors.New("no answer in time")
 
 // opened is a call whose first answer arrived.
 type opened[C any] struct {

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"nova.internal/libs/api"
@@ -38,8 +41,15 @@ type Options struct {
 	MaxRecordBytes int // 1 MiB when 0
 	MaxBatchBytes  int // 8 MiB when 0
 	WindowBytes    int // 8 MiB when 0
+	// NoNetwork makes connections in memory, so that a fleet can live in a synctest bubble. A client then
+	// needs the DialOptions.
+	NoNetwork bool
 	// Fault is asked for each batch that arrives. Nil: none.
 	Fault func() Fault
+	// RetryAfter is what an Overload asks for; 1 ms when 0.
+	RetryAfter time.Duration
+	// ReadHang is asked before each answer to a reader; true leaves the call open and silent. Nil: none.
+	ReadHang func() bool
 	// ReadFault is asked before each answer to a reader; true cuts the call. Nil: none.
 	ReadFault func() bool
 }
@@ -47,6 +57,7 @@ type Options struct {
 // Fleet is a gateway and stars in memory.
 type Fleet struct {
 	opts    Options
+	pipes   map[string]*bufconn.Listener // with NoNetwork, by address; complete when New returns
 	gateway *server
 	stars   []*server
 
@@ -81,7 +92,10 @@ func New(t testing.TB, opts Options) *Fleet {
 			*d.value = d.byDef
 		}
 	}
-	f := &Fleet{opts: opts, streams: map[string]*stream{}}
+	if opts.RetryAfter == 0 {
+		opts.RetryAfter = time.Millisecond
+	}
+	f := &Fleet{opts: opts, streams: map[string]*stream{}, pipes: map[string]*bufconn.Listener{}}
 	f.gateway = f.serve(t, -1, "gateway")
 	for i := range opts.Stars {
 		f.stars = append(f.stars, f.serve(t, i, fmt.Sprintf("star-%d", i)))
@@ -91,11 +105,11 @@ func New(t testing.TB, opts Options) *Fleet {
 
 func (f *Fleet) serve(t testing.TB, index int, name string) *server {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	lis, address, err := f.listen(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{fleet: f, index: index, name: name, address: lis.Addr().String(), grpc: grpc.NewServer(api.ServerOptions()...), lis: &listener{Listener: lis}, served: make(chan struct{})}
+	s := &server{fleet: f, index: index, name: name, address: address, grpc: newServer(), lis: &listener{Listener: lis}, served: make(chan struct{})}
 	novav1.RegisterStreamsServer(s.grpc, s)
 	novav1.RegisterAdminServer(s.grpc, s)
 	go func() {
@@ -104,6 +118,39 @@ func (f *Fleet) serve(t testing.TB, index int, name string) *server {
 	}()
 	t.Cleanup(s.stop)
 	return s
+}
+
+// newServer is built like those of nova's services: clients ping, and must not be sent away for it.
+func newServer() *grpc.Server {
+	return grpc.NewServer(append(api.ServerOptions(),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
+}
+
+// listen listens on loopback, or without a network where the test's time is not the world's.
+func (f *Fleet) listen(name string) (net.Listener, string, error) {
+	if f.opts.NoNetwork {
+		lis := bufconn.Listen(1 << 20)
+		f.pipes[name+":1"] = lis
+		return lis, name + ":1", nil
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	return lis, lis.Addr().String(), nil
+}
+
+// DialOptions are what a client needs to reach the fleet.
+func (f *Fleet) DialOptions() []grpc.DialOption {
+	if !f.opts.NoNetwork {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		if lis := f.pipes[address]; lis != nil {
+			return lis.DialContext(ctx)
+		}
+		return nil, fmt.Errorf("nobody listens at %s", address)
+	})}
 }
 
 func (s *server) stop() {
@@ -170,6 +217,12 @@ func (f *Fleet) Corrupt(name string, change func([]*novav1.ReadBatch) []*novav1.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batches = change(s.batches)
+}
+
+// Batches are the batches of a stream, in order.
+func (f *Fleet) Batches(name string) []*novav1.ReadBatch {
+	batches, _, _ := f.find(name).from(0)
+	return batches
 }
 
 // Values are the values of all records of a stream, in order.

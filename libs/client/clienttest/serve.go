@@ -121,7 +121,7 @@ func (s *server) take(call novav1.Streams_ProduceServer, st *stream, h *handle) 
 			h.stop(&api.UnavailableError{Why: "injected"})
 			return
 		case Overload:
-			h.stop(&api.BoundError{Name: "injected", Limit: 1, RetryAfter: time.Millisecond})
+			h.stop(&api.BoundError{Name: "injected", Limit: 1, RetryAfter: s.fleet.opts.RetryAfter})
 			return
 		case Move:
 			st.mu.Lock()
@@ -173,6 +173,10 @@ func (s *server) Read(r *novav1.ReadRequest, call novav1.Streams_ReadServer) err
 	for {
 		batches, end, grown := st.from(next)
 		for _, b := range batches {
+			if s.fleet.opts.ReadHang != nil && s.fleet.opts.ReadHang() {
+				<-call.Context().Done()
+				return call.Context().Err()
+			}
 			if s.fleet.opts.ReadFault != nil && s.fleet.opts.ReadFault() {
 				return &api.UnavailableError{Why: "injected"}
 			}
