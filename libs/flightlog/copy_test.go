@@ -222,9 +222,11 @@ func TestIdentityIsGivenOnceAndKept(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range ids {
 			all.Go(func() {
-				if ids[i], err = flightlog.Format(t.Context(), c); err != nil {
+				id, err := flightlog.Format(t.Context(), c)
+				if err != nil {
 					t.Error(err)
 				}
+				ids[i] = id
 			})
 		}
 		all.Wait()
