@@ -5,17 +5,21 @@
 // put with create-if-absent; it is committed when its slot and every earlier one stand on a majority of
 // the copies, the copy quorum. Only then is a batch in it acknowledged.
 //
-//	Add ─▶ open flight ─▶ sealed, slot n ─▶ put on each copy ─▶ quorum, in slot order ─▶ OnCommit
-//	                                          └─ the last copy is finished in the background
+//	Add ─▶ open flight ─▶ sealed, slot n ─┬▶ lane of copy a ─▶ put ─┐
+//	                                      ├▶ lane of copy b ─▶ put ─┼▶ quorum, in slot order ─▶ OnCommit
+//	                                      └▶ lane of copy c ─▶ put ─┘   (the last goes on in the background)
 //
-//	copy.go, filecopy.go, memcopy.go   the stores, and what nova demands of one
-//	identity.go                        which store a copy is; a blank or foreign one does not vote
-//	flight.go, poison.go               the objects' format
-//	writer.go, put.go                  the chain's writer
-//	graveyard.go                       votes, completion and poison, for the fencer of a dead chain
-//	reader.go, scan.go                 batches by their refs; a stream's published segments in order
-//	index.go                           what of a chain is not covered by segments yet (pure)
+// Start at writer.go, or, for what is on the disk, at flight.go.
+//
+//	copy.go, filecopy.go, fileread.go, memcopy.go   the stores, and what nova demands of one
+//	identity.go, admit.go, probe.go, health.go      which store a copy is; a blank or foreign one has no part
+//	flight.go, build.go, poison.go                  the objects' format
+//	writer.go, lane.go, tell.go, state.go           the chain's writer: slots, copies, callbacks, end
+//	graveyard.go                                    votes, completion and poison, for a dead chain's fencer
+//	reader.go, scan.go                              batches by their refs; a stream's segments in order
+//	index.go                                        what of a chain is not covered by segments yet (pure)
+//	flightlogtest/                                  stores that fail on purpose
 //
 // It decides nothing about leadership. It never deletes what it has not been told to, never overwrites,
-// and never counts an object that it has seen as durable before it made it so.
+// never counts an object that it has seen before it made it durable, and never takes silence for an answer.
 package flightlog

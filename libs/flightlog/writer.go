@@ -104,6 +104,9 @@ func NewWriter(cfg WriterConfig) *Writer {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.OnCommit == nil {
+		cfg.OnCommit = func(Committed) {}
+	}
 	if cfg.FlightBytes <= 0 {
 		cfg.FlightBytes = 2 << 20
 	}
