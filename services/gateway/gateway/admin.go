@@ -60,6 +60,8 @@ func (g *Gateway) Handoff(ctx context.Context, r *novav1.AdminHandoffRequest) (*
 		if refusedOutright(err) { // the leader never began; nobody else tells the order's end
 			order.Error = err.Error()
 			g.tell(events.HandoffFailed, name, order)
+		} else {
+			g.work.Go(func() { g.conclude(name, lease.GetIncarnation(), order, err) })
 		}
 		return nil, fmt.Errorf("hand %s over from %s to %s (handoff %s): %w", r.GetName(), order.From, order.To, order.ID, err)
 	}
@@ -98,7 +100,7 @@ func (g *Gateway) order(ctx context.Context, leader target, id string, order eve
 }
 
 // refusedOutright says that the leader's answer is its last word. After UNAVAILABLE and a lost answer the
-// handoff may still go on, and its end is the star's to tell.
+// handoff may still go on, and its end is the star's to tell as long as it lives (conclude.go).
 func refusedOutright(err error) bool {
 	var refused *api.RefusedError
 	var field *api.FieldError

@@ -108,6 +108,53 @@ func TestAHandoffThatTheLeaderRefusesHasFailed(t *testing.T) {
 	}
 }
 
+func TestAHandoffHasAnEndAlsoWhenItsLeaderDiesOverIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		taken bool
+		want  events.Kind
+	}{
+		"the target has opened": {true, events.HandoffFinished},
+		"it has not":            {false, events.HandoffFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nats := withNATS(t)
+			f := newFleet(t, func(c *Config) { nats(c); c.takeWait = 100 * time.Millisecond })
+			a := f.star("a")
+			f.star("b")
+			id := f.create("orders").GetId()
+			a.lease(id)
+			a.handoff = func(r *novav1.HandoffRequest) (*novav1.HandoffResponse, error) {
+				if tc.taken {
+					f.setHead(&novav1.HeadRow{Id: id, Epoch: 8, Holder: &novav1.Holder{Epoch: 8, Star: "b", Handoff: r.GetHandoff()}})
+				}
+				return nil, &api.UnavailableError{Reason: novav1.Unavailable_REASON_DEPARTING, Why: "this star is stopping"}
+			}
+			f.start()
+			var away *api.UnavailableError
+			if _, err := f.admin.Handoff(f.ctx(), &novav1.AdminHandoffRequest{Name: "orders", Target: "b"}); !errors.As(api.FromError(err), &away) {
+				t.Fatalf("got %v", err)
+			}
+			if !tc.taken {
+				if got := f.events("orders"); len(got) > 1 {
+					t.Errorf("the end was told while the leader lives: %v", got[1])
+				}
+			}
+			if err := a.fleet.Close(); err != nil { // its session ends
+				t.Fatal(err)
+			}
+			eventually(t, "the end is told", func() bool { return len(f.events("orders")) == 2 })
+			e := f.events("orders")[1]
+			var told events.Handoff
+			if err := json.Unmarshal(e.Data.(json.RawMessage), &told); err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind != tc.want || (told.Taken == 8) != tc.taken {
+				t.Errorf("told %s: %+v", e.Kind, told)
+			}
+		})
+	}
+}
+
 func TestAHandoffThatCannotBeIsRefusedWithoutADecision(t *testing.T) {
 	f := newFleet(t, withNATS(t))
 	a := f.star("a")

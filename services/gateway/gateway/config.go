@@ -28,13 +28,15 @@ type Config struct {
 	ReadTimeout time.Duration // how long a read may stand without any progress
 	MaxHandles  int           // producer handles at once
 	Holders     int           // streams whose holder is remembered
+
+	takeWait time.Duration // how long after its source's end a handoff may still be taken
 }
 
 // DefaultConfig is a gateway as it runs in production, short of addresses and copies.
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:0", Oxia: coord.DefaultConfig(),
-		OpenTimeout: 15 * time.Second, AskTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, MaxHandles: 16384, Holders: 65536,
+		OpenTimeout: 15 * time.Second, AskTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, MaxHandles: 16384, Holders: 65536, takeWait: 15 * time.Second,
 	}
 }
 
