@@ -11,7 +11,8 @@
 //
 // Start at writer.go, or, for what is on the disk, at flight.go.
 //
-//	copy.go, filecopy.go, fileread.go, memcopy.go   the stores, and what nova demands of one
+//	copy.go, memcopy.go                             what nova demands of a store; one in memory
+//	filecopy.go, filefolder.go, fileread.go         the store of files
 //	identity.go, admit.go, probe.go, health.go      which store a copy is; a blank or foreign one has no part
 //	flight.go, build.go, poison.go                  the objects' format
 //	writer.go, lane.go, tell.go, state.go           the chain's writer: slots, copies, callbacks, end
