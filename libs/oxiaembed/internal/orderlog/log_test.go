@@ -1,0 +1,360 @@
+package orderlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/oxia-db/oxia/proto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+func mustOpen(t fataler, o Options) *Log {
+	t.Helper()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return l
+}
+
+func openForTest(t *testing.T, o Options) *Log {
+	t.Helper()
+	l := mustOpen(t, o)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func logEntry(offset int64) *proto.LogEntry {
+	return &proto.LogEntry{Term: 1, Offset: offset, Value: fmt.Appendf(nil, "value %d", offset), Timestamp: uint64(offset)}
+}
+
+func mustAppend(t fataler, l *Log, offset int64) {
+	t.Helper()
+	if err := l.Append(logEntry(offset)); err != nil {
+		t.Fatalf("append %d: %v", offset, err)
+	}
+}
+
+// content reads the log in both directions and returns its offsets.
+func content(t fataler, l *Log) []int64 {
+	t.Helper()
+	offsets := []int64{}
+	forward, err := l.NewReader(max(l.FirstOffset(), 0) - 1)
+	if err != nil {
+		t.Fatalf("reader: %v", err)
+	}
+	for forward.HasNext() {
+		e, err := forward.ReadNext()
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		if want := logEntry(e.Offset); string(e.Value) != string(want.Value) || e.Timestamp != want.Timestamp {
+			t.Fatalf("entry %d holds %q at %d", e.Offset, e.Value, e.Timestamp)
+		}
+		offsets = append(offsets, e.Offset)
+	}
+	backward, err := l.NewReverseReader()
+	if err != nil {
+		t.Fatalf("reverse reader: %v", err)
+	}
+	for i := len(offsets) - 1; i >= 0; i-- {
+		if e, err := backward.ReadNext(); err != nil || e.Offset != offsets[i] {
+			t.Fatalf("backwards at %d: %v, %v", offsets[i], e, err)
+		}
+	}
+	if backward.HasNext() {
+		t.Fatalf("the way back goes on before the first entry")
+	}
+	return offsets
+}
+
+func TestSwappedAppendsAreWrittenAndAnsweredInOrder(t *testing.T) {
+	for name, sync := range map[string]bool{"with sync": true, "without sync": false} {
+		t.Run(name, func(t *testing.T) { testSwappedAppends(t, sync) })
+	}
+}
+
+func testSwappedAppends(t *testing.T, synced bool) {
+	const writers, each = 16, 200
+	o := Options{Dir: t.TempDir(), Applied: -1, Sync: synced, SegmentBytes: 4 << 10}
+	l := openForTest(t, o)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+
+	var next atomic.Int64
+	var answered []int64 // appended by the committer alone
+	var wg, answers sync.WaitGroup
+	answers.Add(writers * each)
+	for w := range writers {
+		wg.Go(func() {
+			dice := rand.New(rand.NewPCG(seed, uint64(w)))
+			for range each {
+				offset := next.Add(1) - 1
+				for range dice.IntN(200) { // lose the way between taking the offset and appending
+					_ = dice.Int()
+				}
+				l.AppendAndSync(logEntry(offset), func(err error) {
+					if err != nil {
+						t.Errorf("append %d: %v", offset, err)
+					}
+					answered = append(answered, offset)
+					answers.Done()
+				})
+			}
+		})
+	}
+	wg.Wait()
+	answers.Wait()
+
+	want := make([]int64, writers*each)
+	for i := range want {
+		want[i] = int64(i)
+	}
+	if diff := cmp.Diff(want, answered); diff != "" {
+		t.Fatalf("answers (-want +got):\n%s", diff)
+	}
+	if l.Segments() < 10 {
+		t.Errorf("%d segments: the test is to cross many", l.Segments())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, content(t, openForTest(t, o))); diff != "" {
+		t.Errorf("after reopening (-want +got):\n%s", diff)
+	}
+}
+
+// The log against a model that is two numbers: whatever is done to it, and however often it is closed and
+// opened, it holds exactly the entries from first to last, and takes last+1 next.
+func TestLogHoldsWhatItsModelHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "orderlog")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		o := Options{Dir: dir, SegmentBytes: rapid.Int64Range(100, 600).Draw(t, "segment bytes"), Applied: -1}
+		l := mustOpen(t, o)
+		defer func() { _ = l.Close() }()
+		first, last := int64(0), int64(-1) // empty when last < first
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) {
+				for range rapid.IntRange(1, 10).Draw(t, "n") {
+					last++
+					mustAppend(t, l, last)
+				}
+			},
+			"append a bad offset": func(t *rapid.T) {
+				if last < 0 {
+					t.Skip()
+				}
+				if err := l.Append(logEntry(rapid.Int64Range(0, last).Draw(t, "offset"))); err == nil {
+					t.Fatal("an offset was taken twice")
+				}
+			},
+			"truncate": func(t *rapid.T) {
+				to := rapid.Int64Range(-1, last+2).Draw(t, "to")
+				if _, err := l.TruncateLog(to); err != nil {
+					t.Fatal(err)
+				}
+				last = min(last, to)
+				if last < first { // nothing is left; an empty log begins where the next entry is
+					first = last + 1
+				}
+			},
+			"clear": func(t *rapid.T) {
+				if err := l.Clear(); err != nil {
+					t.Fatal(err)
+				}
+				last += rapid.Int64Range(0, 5).Draw(t, "jump")
+				first = last + 1
+				last++
+				mustAppend(t, l, last) // any offset may follow
+			},
+			"trim": func(t *rapid.T) {
+				to := rapid.Int64Range(-1, last).Draw(t, "to")
+				if err := l.Trim(to); err != nil {
+					t.Fatal(err)
+				}
+				if got := l.FirstOffset(); last >= first && (got < first || got > max(to+1, first) || got > last) {
+					t.Fatalf("trimmed to %d, the log begins at %d; it was %d to %d", to, got, first, last)
+				}
+				if last >= first {
+					first = l.FirstOffset()
+				}
+			},
+			"reopen": func(t *rapid.T) {
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				o.Applied = first - 1
+				if last < first {
+					// An empty log forgets where it was. The leader's never is once it has an entry.
+					first, last, o.Applied = 0, -1, -1
+				}
+				l = mustOpen(t, o)
+			},
+			"": func(t *rapid.T) {
+				want := []int64{}
+				for i := first; i <= last; i++ {
+					want = append(want, i)
+				}
+				if diff := cmp.Diff(want, content(t, l)); diff != "" {
+					t.Fatalf("content (-want +got):\n%s", diff)
+				}
+				if err := l.Err(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
+}
+
+func TestLostOffsetFailsTheLogAndEveryWaitingEntry(t *testing.T) {
+	told := make(chan error, 1)
+	l := openForTest(t, Options{
+		Dir: t.TempDir(), Applied: -1, GapTimeout: 20 * time.Millisecond,
+		OnFail: func(err error) { told <- err },
+	})
+	mustAppend(t, l, 0)
+	answers := make(chan error, 2)
+	for _, offset := range []int64{2, 3} { // 1 was handed out and never comes
+		l.AppendAndSync(logEntry(offset), func(err error) { answers <- err })
+	}
+	for range 2 {
+		if err := <-answers; !errors.Is(err, ErrGap) {
+			t.Errorf("an entry behind the gap was answered with %v", err)
+		}
+	}
+	if err := <-told; !errors.Is(err, ErrGap) {
+		t.Errorf("told %v", err)
+	}
+	if err := l.Append(logEntry(1)); !errors.Is(err, ErrGap) {
+		t.Errorf("a later append was answered with %v", err)
+	}
+	if err := l.Err(); !errors.Is(err, ErrGap) {
+		t.Errorf("the log says %v", err)
+	}
+}
+
+func TestLateNeighbourWithinTheTimeIsNoFailure(t *testing.T) {
+	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, GapTimeout: time.Hour})
+	answers := make(chan int64, 3)
+	for _, offset := range []int64{2, 1, 0} {
+		l.AppendAndSync(logEntry(offset), func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- offset
+		})
+	}
+	for want := range int64(3) {
+		if got := <-answers; got != want {
+			t.Errorf("answer %d is for %d", want, got)
+		}
+	}
+}
+
+func TestFailedWriteIsFinalAndSaysSo(t *testing.T) {
+	var told atomic.Int32
+	o := Options{Dir: t.TempDir(), Applied: -1, Sync: true, OnFail: func(error) { told.Add(1) }}
+	l := openForTest(t, o)
+	mustAppend(t, l, 0)
+	// The file can no longer be written, as on a disk that became read-only.
+	err := l.do(context.Background(), func() error {
+		s := l.segments[0]
+		readOnly, err := os.Open(s.path)
+		if err != nil {
+			return err
+		}
+		writable := s.file
+		s.file = readOnly
+		return writable.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, offset := range []int64{1, 2, 3} {
+		if err := l.Append(logEntry(offset)); err == nil {
+			t.Errorf("append %d to a read-only file was answered with success", offset)
+		}
+	}
+	if l.Err() == nil || told.Load() != 1 {
+		t.Errorf("the log says %v and told it %d times", l.Err(), told.Load())
+	}
+	if got := l.LastOffset(); got != 0 {
+		t.Errorf("the last entry is %d, and only 0 was written", got)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{0}, content(t, openForTest(t, o))); diff != "" {
+		t.Errorf("after reopening (-want +got):\n%s", diff)
+	}
+}
+
+func TestCloseAnswersEveryEntryAndThenNoneAnyMore(t *testing.T) {
+	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true})
+	var answered, failed atomic.Int64
+	for offset := range int64(500) {
+		l.AppendAndSync(logEntry(offset), func(err error) {
+			if err != nil {
+				t.Errorf("entry %d was queued in order before the close: %v", offset, err)
+			}
+			answered.Add(1)
+		})
+	}
+	l.AppendAndSync(logEntry(501), func(err error) { // 500 is missing: it can never be written
+		if err != nil {
+			failed.Add(1)
+		}
+	})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if answered.Load() != 500 || failed.Load() != 1 {
+		t.Errorf("when Close returned, %d of 500 were answered, and %d of 1 refused", answered.Load(), failed.Load())
+	}
+	if err := l.Append(logEntry(500)); !errors.Is(err, errClosed) {
+		t.Errorf("append after close: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if err := l.Clear(); !errors.Is(err, errClosed) {
+		t.Errorf("clear after close: %v", err)
+	}
+}
+
+func TestTruncationAnswersWhatWaited(t *testing.T) {
+	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, GapTimeout: time.Hour})
+	for offset := range int64(5) {
+		mustAppend(t, l, offset)
+	}
+	answer := make(chan error, 1)
+	l.AppendAndSync(logEntry(7), func(err error) { answer <- err })
+	if last, err := l.TruncateLog(2); err != nil || last != 2 {
+		t.Fatalf("truncate: %d, %v", last, err)
+	}
+	if err := <-answer; !errors.Is(err, ErrTruncated) {
+		t.Errorf("the waiting entry was answered with %v", err)
+	}
+	mustAppend(t, l, 3)
+}
