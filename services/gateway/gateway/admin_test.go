@@ -139,9 +139,7 @@ func TestAHandoffHasAnEndAlsoWhenItsLeaderDiesOverIt(t *testing.T) {
 					t.Errorf("the end was told while the leader lives: %v", got[1])
 				}
 			}
-			if err := a.fleet.Close(); err != nil { // its session ends
-				t.Fatal(err)
-			}
+			a.leave()
 			eventually(t, "the end is told", func() bool { return len(f.events("orders")) == 2 })
 			e := f.events("orders")[1]
 			var told events.Handoff

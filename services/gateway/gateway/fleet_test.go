@@ -179,7 +179,18 @@ func (f *testFleet) star(name string, row ...func(*novav1.StarRow)) *fakeStar {
 		f.t.Fatal(err)
 	}
 	s.reg = reg
+	f.t.Cleanup(s.leave)
 	return s
+}
+
+// leave takes the star out of the registry and ends its watch of its own row, which would go on reading
+// through a closed client.
+func (s *fakeStar) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.reg.Close(ctx); err != nil {
+		s.f.t.Errorf("star %s did not leave: %v", s.name, err)
+	}
 }
 
 // ghost is a fake star that the registry does not know.

@@ -166,15 +166,15 @@ func (g *Gateway) tail(ctx context.Context, leader target, id string) (*novav1.T
 	if !leader.known() {
 		return nil, &api.UnavailableError{Reason: novav1.Unavailable_REASON_HOLDER_UNREACHABLE, Why: "the star that holds the stream's lease is not in the fleet's registry"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, tailWait)
+	limit, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
 	cc, done, err := g.conns.get(leader.address)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	r, err := novav1.NewStarClient(cc).Tail(ctx, &novav1.TailRequest{Id: id})
-	return r, starError(ctx, err)
+	r, err := novav1.NewStarClient(cc).Tail(limit, &novav1.TailRequest{Id: id})
+	return r, starError(ctx, silence(ctx, leader, err))
 }
 
 // List sends the streams whose names begin with the prefix, in no order, with what their names know:

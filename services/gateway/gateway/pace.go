@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"nova.internal/libs/api"
+	"nova.internal/libs/api/novav1"
 	"nova.internal/libs/coord"
 )
 
@@ -61,6 +63,15 @@ func starError(ctx context.Context, err error) error {
 		return &api.UnavailableError{Why: "the connection to the star was lost: " + status.Convert(err).Message()}
 	}
 	return api.FromError(err)
+}
+
+// silence is the refusal that a deadline of this gateway's own stands for: the caller, whose context is
+// ctx, has set none that passed. The star may be the first to notice the deadline.
+func silence(ctx context.Context, star target, err error) error {
+	if status.Code(err) != codes.DeadlineExceeded || ctx.Err() != nil {
+		return err
+	}
+	return &api.UnavailableError{Reason: novav1.Unavailable_REASON_HOLDER_UNREACHABLE, Why: fmt.Sprintf("star %s did not answer in time", star.star)}
 }
 
 // metastore turns a failure of Oxia into the refusal it stands for: it should not last.

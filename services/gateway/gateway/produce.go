@@ -104,7 +104,7 @@ func (g *Gateway) answers(ctx context.Context, name string, u *upstream, call no
 // like a lost connection as UNAVAILABLE.
 func broken(ctx context.Context, star target, err error) error {
 	switch status.Code(err) {
-	case codes.Canceled, codes.Unknown, codes.Unavailable:
+	case codes.Canceled, codes.Unknown, codes.Unavailable, codes.DeadlineExceeded:
 		if refusal := api.FromError(err); retryable(refusal) {
 			var away *api.UnavailableError
 			if errors.As(refusal, &away) && away.Reason != novav1.Unavailable_REASON_UNSPECIFIED {

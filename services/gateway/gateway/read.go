@@ -162,10 +162,7 @@ func (rd *reading) settle(ctx context.Context) error {
 	}
 	defer done()
 	_, err = novav1.NewStarClient(cc).Settle(limit, &novav1.SettleRequest{Name: rd.name.GetName()})
-	if err != nil && limit.Err() != nil && ctx.Err() == nil { // the time was this gateway's, not the reader's
-		return &api.UnavailableError{Reason: novav1.Unavailable_REASON_UNDECIDED, Why: fmt.Sprintf("star %s has not found the stream's end within %v", star.star, rd.gateway.cfg.ReadTimeout)}
-	}
-	return starError(ctx, err)
+	return starError(ctx, silence(ctx, star, err))
 }
 
 // someStar is a star that answers for the stream without leading it: the designate, and after a failure
