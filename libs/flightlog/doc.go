@@ -11,15 +11,16 @@
 //
 // Start at writer.go, or, for what is on the disk, at flight.go.
 //
-//	copy.go, memcopy.go                             what nova demands of a store; one in memory
-//	filecopy.go, filefolder.go, fileread.go         the store of files
-//	identity.go, admit.go, probe.go, health.go      which store a copy is; a blank or foreign one has no part
-//	flight.go, build.go, poison.go                  the objects' format
-//	writer.go, lane.go, tell.go, state.go           the chain's writer: slots, copies, callbacks, end
-//	graveyard.go                                    votes, completion and poison, for a dead chain's fencer
-//	reader.go, scan.go                              batches by their refs; a stream's segments in order
-//	index.go                                        what of a chain is not covered by segments yet (pure)
-//	flightlogtest/                                  stores that fail on purpose
+//	copy.go, memcopy.go                          what nova demands of a store; one in memory
+//	filecopy.go, filetemp.go, filefolder.go,
+//	fileread.go                                  the store of files
+//	identity.go, admit.go, probe.go, health.go   which store a copy is; a blank or foreign one has no part
+//	flight.go, build.go, poison.go               the objects' format
+//	writer.go, lane.go, tell.go, state.go        the chain's writer: slots, copies, callbacks, end
+//	graveyard.go                                 votes, completion and poison, for a dead chain's fencer
+//	reader.go, scan.go                           batches by their refs; a stream's segments in order
+//	index.go                                     what of a chain is not covered by segments yet (pure)
+//	flightlogtest/                               stores that fail on purpose
 //
 // It decides nothing about leadership. It never deletes what it has not been told to, never overwrites,
 // never counts an object that it has seen before it made it durable, and never takes silence for an answer.

@@ -1,7 +1,6 @@
 package flightlog
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,10 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // fileCopy keeps objects as files below a folder.
@@ -20,7 +17,7 @@ import (
 // A put writes and fsyncs a temporary file, links it to its final name, which fails where one stands,
 // and fsyncs the folder. So whatever has a final name has its content on the disk. What a crash leaves:
 //
-//	before the link    a temporary file, removed by a later open
+//	before the link    nothing, or a temporary file that a later open removes (filetemp.go)
 //	after the link     a final name that may not outlive a power cut: it was not acknowledged, and
 //	                   Confirm makes it durable before anyone counts it
 //	after making a     a folder that may not outlive one either: every process makes every folder it
@@ -29,31 +26,24 @@ import (
 // The temporary files' folder is made at open alone. Where the store was unmounted under a running star,
 // or its folder emptied, puts fail instead of landing in whatever is there now.
 type fileCopy struct {
-	name  string
-	root  string
-	owner string        // tells the temporary files of processes apart
-	temps atomic.Uint64 // counts temporary files
-	calls chan struct{} // bounds the calls under way
-	sync  func(folder string) error
+	name    string
+	root    string
+	unnamed bool          // temporary files need no name here
+	owner   string        // tells the named temporary files of processes apart
+	temps   atomic.Uint64 // counts them
+	calls   chan struct{} // bounds the calls under way
+	sync    func(folder string) error
 
 	mu      sync.Mutex
 	durable map[string]bool // folders known to be durable in their parents
 }
 
 const (
-	tempFolder = ".tmp"
-	// tempAge is when a temporary file is taken to be a crashed writer's. Should it be a stalled one's,
-	// then its link fails, and the put is repeated.
-	tempAge = 10 * time.Minute
 	// fileCalls bounds the calls to one store at once, those that hang included.
 	fileCalls = 64
 	// foldersKnown bounds what is remembered of folders; forgetting costs a few fsyncs.
 	foldersKnown = 4096
-	// writeBuffer joins small parts into larger writes; larger parts pass it by.
-	writeBuffer = 64 << 10
 )
-
-var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
 
 func openFileCopy(name, root string) (Copy, error) {
 	c := &fileCopy{name: name, root: filepath.Clean(root), owner: rand.Text(), calls: make(chan struct{}, fileCalls), sync: syncFolder, durable: map[string]bool{}}
@@ -62,6 +52,7 @@ func openFileCopy(name, root string) (Copy, error) {
 		return nil, fmt.Errorf("open copy %s: %w", name, err)
 	}
 	sweep(temps)
+	c.unnamed = canBeUnnamed(temps)
 	return c, nil
 }
 
@@ -116,16 +107,19 @@ func (c *fileCopy) Put(ctx context.Context, key string, parts ...[]byte) error {
 }
 
 func (c *fileCopy) put(path string, parts [][]byte) error {
-	temp := filepath.Join(c.root, tempFolder, c.owner+"-"+strconv.FormatUint(c.temps.Add(1), 10))
-	defer os.Remove(temp) // one that stays is swept at a later open
-	if err := writeFile(temp, parts); err != nil {
+	temp, err := c.newTemp()
+	if err != nil {
+		return err
+	}
+	defer temp.discard()
+	if err := temp.fill(parts); err != nil {
 		return err
 	}
 	folder := filepath.Dir(path)
 	if err := c.settleFolder(folder); err != nil {
 		return err
 	}
-	if err := os.Link(temp, path); err != nil {
+	if err := temp.link(path); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return ErrExists
 		}
@@ -133,26 +127,6 @@ func (c *fileCopy) put(path string, parts [][]byte) error {
 		return err
 	}
 	return c.sync(folder)
-}
-
-func writeFile(path string, parts [][]byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := writeBuffers.Get().(*bufio.Writer)
-	defer func() { w.Reset(nil); writeBuffers.Put(w) }()
-	w.Reset(f)
-	for _, p := range parts {
-		if _, err := w.Write(p); err != nil {
-			return err
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 func (c *fileCopy) Confirm(ctx context.Context, key string) error {
@@ -174,17 +148,4 @@ func (c *fileCopy) Delete(ctx context.Context, key string) error {
 		return struct{}{}, nil
 	})
 	return err
-}
-
-// sweep removes what crashed writers left.
-func sweep(temps string) {
-	entries, err := os.ReadDir(temps)
-	if err != nil {
-		return // the first put will say what is wrong
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
-			_ = os.Remove(filepath.Join(temps, e.Name())) // one that stays costs space alone
-		}
-	}
 }
