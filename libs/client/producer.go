@@ -181,7 +181,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 		signal(p.wake)
 	}
 	var outstanding []*place
-	for b := range p.w.unanswered {
+	for b := range p.w.unresolved {
 		outstanding = append(outstanding, b.place)
 	}
 	p.mu.Unlock()
@@ -212,7 +212,7 @@ func (p *Producer) Close(ctx context.Context) error {
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		p.fail(fmt.Errorf("close the producer on %s: %w", p.stream, ctx.Err()))
+		p.abandon(fmt.Errorf("close the producer on %s: %w", p.stream, ctx.Err()))
 	}
 	p.cancel(ErrClosed)
 	p.owned.Wait()
@@ -220,6 +220,17 @@ func (p *Producer) Close(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// abandon ends the producer without a goodbye: it fails only where something is still unanswered.
+func (p *Producer) abandon(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.idle() {
+		p.cancel(errLeft)
+		return
+	}
+	p.failLocked(why)
 }
 
 func (p *Producer) failure() error {

@@ -55,12 +55,13 @@ func (p *Producer) acked(a *novav1.Ack) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = time.Now()
-	b, err := p.w.ack(a.GetNumber(), a.GetCount())
-	if b == nil || err != nil {
+	if err := p.w.ack(a.GetNumber(), a.GetBase(), a.GetCount()); err != nil {
 		return err
 	}
-	b.place.resolve(a.GetBase(), nil)
-	p.buffered -= len(b.records)
+	for b := p.w.resolved(); b != nil; b = p.w.resolved() {
+		b.place.resolve(b.base, nil)
+		p.buffered -= len(b.records)
+	}
 	p.announce()
 	signal(p.wake)
 	return nil

@@ -31,6 +31,13 @@ func bubble(t *testing.T, opts clienttest.Options, test func(t *testing.T, f *cl
 	})
 }
 
+// hours bounds a wait in a bubble, where pings alone would let time go on for ever.
+func hours(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // wantAfter checks how long it took, to the nanosecond.
 func wantAfter(t *testing.T, begun time.Time, want time.Duration) {
 	t.Helper()
@@ -39,10 +46,10 @@ func wantAfter(t *testing.T, begun time.Time, want time.Duration) {
 	}
 }
 
-// wantAt is wantBase without a bound: in a bubble a test that waits for nothing fails at once.
+// wantAt is wantBase by the bubble's time.
 func wantAt(t *testing.T, p *client.Pending, want uint64) {
 	t.Helper()
-	if got, err := p.Wait(t.Context()); err != nil || got != want {
+	if got, err := p.Wait(hours(t)); err != nil || got != want {
 		t.Errorf("Wait returned %d, %v; want %d", got, err, want)
 	}
 }
@@ -55,7 +62,7 @@ func faults(list ...clienttest.Fault) func() clienttest.Fault {
 
 func mustClose(t *testing.T, p *client.Producer) {
 	t.Helper()
-	if err := p.Close(t.Context()); err != nil {
+	if err := p.Close(hours(t)); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 }
@@ -124,12 +131,12 @@ func TestTheDeliveryTimeoutIsTwoMinutes(t *testing.T) {
 				first := p.Append(t.Context(), value("a"))
 				time.Sleep(time.Minute)
 				second := p.Append(t.Context(), value("b"))
-				_, err := first.Wait(t.Context())
+				_, err := first.Wait(hours(t))
 				wantAfter(t, begun, 2*time.Minute)
 				if !errors.Is(err, client.ErrDeliveryTimeout) || errors.Is(err, client.ErrOutcomeUnknown) != tc.unknown {
 					t.Errorf("the first record: %v", err)
 				}
-				if _, err := second.Wait(t.Context()); !errors.Is(err, client.ErrDeliveryTimeout) {
+				if _, err := second.Wait(hours(t)); !errors.Is(err, client.ErrDeliveryTimeout) {
 					t.Errorf("the record behind it: %v", err)
 				}
 				wantAfter(t, begun, 2*time.Minute)
@@ -179,7 +186,7 @@ func TestAProducerComesBackWhenItsLeaderAsksItTo(t *testing.T) {
 func TestReopensSlowDown(t *testing.T) {
 	bubble(t, clienttest.Options{Fault: faults(clienttest.Refuse)}, func(t *testing.T, f *clienttest.Fleet, c *client.Client) {
 		p := produce(t, c, "s", client.ProducerOptions{})
-		_, _ = p.Append(t.Context(), value("a")).Wait(t.Context())
+		_, _ = p.Append(t.Context(), value("a")).Wait(hours(t))
 		if opens, _ := f.Opens(); len(opens) < 60 || len(opens) > 130 {
 			t.Errorf("%d opens in two minutes; at 2 s apart there are about 60 to 130", len(opens))
 		}
@@ -206,7 +213,7 @@ func TestTheFirstOpenGivesUpAfterThirtySeconds(t *testing.T) {
 		defer r.Close()
 		begun = time.Now()
 		var unavailable *api.UnavailableError
-		if _, err := r.Next(t.Context()); !errors.As(err, &unavailable) {
+		if _, err := r.Next(hours(t)); !errors.As(err, &unavailable) {
 			t.Errorf("Next: %v", err)
 		}
 		if took := time.Since(begun); took < 30*time.Second || took > 33*time.Second {
@@ -231,11 +238,11 @@ func TestAReaderAsksAgainWhereAnAnswerIsLate(t *testing.T) {
 		defer r.Close()
 		begun := time.Now()
 		for i := range uint64(3) {
-			if rec, err := r.Next(t.Context()); err != nil || rec.Sequence != i {
+			if rec, err := r.Next(hours(t)); err != nil || rec.Sequence != i {
 				t.Fatalf("Next returned %d, %v; want %d", rec.Sequence, err, i)
 			}
 		}
-		if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+		if _, err := r.Next(hours(t)); !errors.Is(err, io.EOF) {
 			t.Errorf("at the end: %v", err)
 		}
 		wantAfter(t, begun, 30*time.Second)
@@ -252,7 +259,7 @@ func TestAFollowerWaitsForHours(t *testing.T) {
 		p := produce(t, c, "s", client.ProducerOptions{})
 		time.AfterFunc(5*time.Hour, func() { p.Append(context.Background(), value("a")) })
 		begun := time.Now()
-		if rec, err := r.Next(t.Context()); err != nil || rec.Sequence != 0 {
+		if rec, err := r.Next(hours(t)); err != nil || rec.Sequence != 0 {
 			t.Errorf("Next returned %d, %v", rec.Sequence, err)
 		}
 		wantAfter(t, begun, 5*time.Hour+time.Millisecond)

@@ -80,7 +80,7 @@ func (p *Producer) failLocked(why error) {
 		return
 	}
 	p.err = why
-	for b, maybe := range p.w.unanswered {
+	for b, maybe := range p.w.unresolved {
 		err := fmt.Errorf("batch %d to %s: %w", b.number, p.stream, why)
 		if maybe {
 			err = fmt.Errorf("batch %d to %s: %w: %w", b.number, p.stream, ErrOutcomeUnknown, why)

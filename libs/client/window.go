@@ -20,14 +20,14 @@ type sealed struct {
 	place   *place
 
 	sent     bool // on the present handle
-	answered bool
+	answered bool // at base
+	base     uint64
 	// An earlier handle that carried it broke without an answer: it may be stored.
 	stored bool
 }
 
 // window is the bookkeeping of one producer's batches over all its handles. It is pure: no clock, no
-// connection. Batches leave it in the order of their numbers, so the first one is always the first
-// unanswered.
+// connection. Batches leave it in the order of their numbers.
 type window struct {
 	batches []*sealed // unanswered, or answered behind an unanswered one; oldest first
 	last    uint64    // number of the newest batch ever added
@@ -91,31 +91,38 @@ func (w *window) send(b *sealed) {
 	w.flying += len(b.records)
 }
 
-// ack notes one answer. It returns the batch that was resolved by it, nil for a repeated answer, and an
-// error when the answer belongs to nothing that was asked.
-func (w *window) ack(number uint64, count uint32) (*sealed, error) {
+// ack notes one answer, and does nothing for a repeated one. An answer to what was not asked is an error.
+func (w *window) ack(number, base uint64, count uint32) error {
 	if number == 0 || number > w.last {
-		return nil, fmt.Errorf("the leader acknowledged batch %d, the newest one is %d", number, w.last)
+		return fmt.Errorf("the leader acknowledged batch %d, the newest one is %d", number, w.last)
 	}
 	if len(w.batches) == 0 || number < w.batches[0].number {
-		return nil, nil
+		return nil
 	}
 	b := w.batches[number-w.batches[0].number]
 	switch {
 	case b.answered:
-		return nil, nil
+		return nil
 	case !b.sent:
-		return nil, fmt.Errorf("the leader acknowledged batch %d, which this handle has not sent", number)
+		return fmt.Errorf("the leader acknowledged batch %d, which this handle has not sent", number)
 	case b.count != count:
-		return nil, fmt.Errorf("the leader acknowledged %d records of batch %d, which has %d", count, number, b.count)
+		return fmt.Errorf("the leader acknowledged %d records of batch %d, which has %d", count, number, b.count)
 	}
-	b.answered = true
+	b.answered, b.base = true, base
 	w.flying -= len(b.records)
-	for len(w.batches) > 0 && w.batches[0].answered {
-		w.batches[0] = nil
-		w.batches = w.batches[1:]
+	return nil
+}
+
+// resolved takes the oldest batch out when it is answered, else it returns nil. An answer that overtook an
+// older batch's waits for that one, so that nothing is reported stored behind what may still fail.
+func (w *window) resolved() *sealed {
+	if len(w.batches) == 0 || !w.batches[0].answered {
+		return nil
 	}
-	return b, nil
+	b := w.batches[0]
+	w.batches[0] = nil
+	w.batches = w.batches[1:]
+	return b
 }
 
 // first is the number of the oldest unanswered batch, or the next one to be given.
@@ -129,10 +136,10 @@ func (w *window) first() uint64 {
 // waiting reports whether an answer is outstanding on this handle.
 func (w *window) waiting() bool { return w.flying > 0 }
 
-// unanswered yields what has no answer; maybe tells whether it may be stored all the same.
-func (w *window) unanswered(yield func(b *sealed, maybe bool) bool) {
+// unresolved yields what is not resolved; maybe tells whether it may be stored all the same.
+func (w *window) unresolved(yield func(b *sealed, maybe bool) bool) {
 	for _, b := range w.batches {
-		if !b.answered && !yield(b, b.stored || b.sent) {
+		if !yield(b, b.stored || b.sent || b.answered) {
 			return
 		}
 	}

@@ -30,8 +30,10 @@ func drain(w *window) (numbers []uint64) {
 func TestWindowSendsWhatIsAllowed(t *testing.T) {
 	ack := func(w *window, numbers ...uint64) {
 		for _, n := range numbers {
-			if _, err := w.ack(n, 1); err != nil {
+			if err := w.ack(n, n, 1); err != nil {
 				panic(err)
+			}
+			for w.resolved() != nil {
 			}
 		}
 	}
@@ -85,12 +87,12 @@ func TestWindowRefusesAnswersToWhatWasNotAsked(t *testing.T) {
 		"a batch that was not sent":     {6, 1},
 		"another count":                 {1, 2},
 	} {
-		if _, err := w.ack(tc.number, tc.count); err == nil {
+		if err := w.ack(tc.number, 0, tc.count); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
 	for range 2 {
-		if _, err := w.ack(1, 1); err != nil {
+		if err := w.ack(1, 0, 1); err != nil {
 			t.Errorf("a repeated answer: %v", err)
 		}
 	}
@@ -98,7 +100,7 @@ func TestWindowRefusesAnswersToWhatWasNotAsked(t *testing.T) {
 
 func TestWindowKnowsWhatMayBeStored(t *testing.T) {
 	maybe := func(w *window) (out []bool) {
-		for _, m := range w.unanswered {
+		for _, m := range w.unresolved {
 			out = append(out, m)
 		}
 		return out
@@ -123,6 +125,33 @@ func TestWindowKnowsWhatMayBeStored(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatOvertookAnotherWaitsForIt(t *testing.T) {
+	w := filled(2, 10)
+	w.open(1000)
+	drain(w)
+	if err := w.ack(2, 7, 1); err != nil || w.resolved() != nil {
+		t.Errorf("batch 2 was resolved before batch 1, %v", err)
+	}
+	w.broke()
+	for b, maybe := range w.unresolved {
+		if !maybe {
+			t.Errorf("batch %d is said not to be stored", b.number)
+		}
+	}
+	w.open(1000)
+	if got := drain(w); len(got) != 1 || got[0] != 1 {
+		t.Errorf("sent %v again, want 1 alone", got)
+	}
+	if err := w.ack(1, 6, 1); err != nil {
+		t.Fatal(err)
+	}
+	for want := range uint64(2) {
+		if b := w.resolved(); b == nil || b.base != 6+want {
+			t.Errorf("resolved %+v, want base %d", b, 6+want)
+		}
+	}
+}
+
 // A model leader that takes batches only in order, remembers five and loses any suffix of its answers
 // stores every batch exactly once, whatever breaks when.
 func TestWindowDeliversEachBatchOnceInOrder(t *testing.T) {
@@ -131,7 +160,7 @@ func TestWindowDeliversEachBatchOnceInOrder(t *testing.T) {
 		var stored []uint64 // the leader's log
 		var wire []uint64   // sent on this handle, not yet taken
 		var acks []uint64   // on their way back
-		resolved := map[uint64]bool{}
+		resolved := uint64(0)
 		open := false
 		receive := func() {
 			n := wire[0]
@@ -176,15 +205,13 @@ func TestWindowDeliversEachBatchOnceInOrder(t *testing.T) {
 				i := rapid.IntRange(0, len(acks)-1).Draw(t, "which")
 				n := acks[i]
 				acks = append(acks[:i:i], acks[i+1:]...)
-				b, err := w.ack(n, 1)
-				if err != nil {
+				if err := w.ack(n, 10*n, 1); err != nil {
 					t.Fatal(err)
 				}
-				if b != nil {
-					if resolved[b.number] {
-						t.Fatalf("batch %d resolved twice", b.number)
+				for b := w.resolved(); b != nil; b = w.resolved() {
+					if resolved++; b.number != resolved || b.base != 10*resolved {
+						t.Fatalf("batch %d resolved at %d after %d batches", b.number, b.base, resolved-1)
 					}
-					resolved[b.number] = true
 				}
 			},
 			"break": func(t *rapid.T) {
@@ -196,10 +223,8 @@ func TestWindowDeliversEachBatchOnceInOrder(t *testing.T) {
 				open = false
 			},
 			"": func(t *rapid.T) {
-				for n := range resolved {
-					if n > uint64(len(stored)) {
-						t.Fatalf("batch %d resolved and is not stored", n)
-					}
+				if resolved > uint64(len(stored)) {
+					t.Fatalf("%d batches resolved and %d are stored", resolved, len(stored))
 				}
 			},
 		})
