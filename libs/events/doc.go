@@ -14,5 +14,8 @@
 // Tap (tap.go) is the other direction: it replays what matches a Filter and, when asked to follow, goes
 // on with what comes, across reconnects without a gap and without a repeat.
 //
+// A service holds a Reporter (reporter.go), which is a Publisher, Discard, or in tests the Recorder of
+// package eventstest.
+//
 // Start reading at kinds.go.
 package events

@@ -29,6 +29,8 @@ const (
 	retryMost      = 2 * time.Second
 )
 
+var _ Reporter = (*Publisher)(nil)
+
 // Publisher sends events to JetStream. It is safe for concurrent use.
 type Publisher struct {
 	url    string

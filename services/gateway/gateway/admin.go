@@ -110,9 +110,7 @@ func refusedOutright(err error) bool {
 
 func (g *Gateway) tell(kind events.Kind, name *novav1.NameRow, order events.Handoff) {
 	g.log.Info(string(kind), "stream", name.GetName(), "handoff", order.ID, "from", order.From, "to", order.To, "err", order.Error)
-	if g.events != nil {
-		g.events.Publish(events.Event{Kind: kind, Star: order.From, Stream: name.GetName(), StreamID: name.GetId(), Epoch: order.Epoch, Data: order})
-	}
+	g.report.Publish(events.Event{Kind: kind, Star: order.From, Stream: name.GetName(), StreamID: name.GetId(), Epoch: order.Epoch, Data: order})
 }
 
 // Events replays the fleet's events, and follows them when asked to (novav1.AdminServer).

@@ -17,6 +17,7 @@ import (
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
 	"nova.internal/libs/coord"
+	"nova.internal/libs/events/eventstest"
 	"nova.internal/libs/oxiaembed"
 	"nova.internal/libs/runtime"
 )
@@ -32,7 +33,8 @@ type testFleet struct {
 	cfg  Config
 	meta *coord.Fleet
 
-	gatherer prometheus.Gatherer // what /metrics shows; nil: the gateway's own
+	recorder *eventstest.Recorder // told the gateway's events; nil: they go to NATS, if any
+	gatherer prometheus.Gatherer  // what /metrics shows; nil: the gateway's own
 
 	gateway *Gateway
 	addrs   Addrs
@@ -85,6 +87,9 @@ func (f *testFleet) start() *testFleet {
 		f.t.Fatal(err)
 	}
 	f.gateway = g
+	if f.recorder != nil {
+		g.report = f.recorder
+	}
 	go func() { done <- g.serve(ctx, env, func(a Addrs) { ready <- a }) }()
 	f.stop = sync.OnceFunc(func() {
 		cancel()

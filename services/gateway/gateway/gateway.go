@@ -36,7 +36,8 @@ type Gateway struct {
 	conns   *conns
 	memory  *memory
 	stores  *stores
-	events  *events.Publisher // nil without NATS
+	report  events.Reporter
+	events  *events.Publisher // behind report; nil without NATS
 	metrics metrics
 	handles atomic.Int64
 
@@ -68,7 +69,7 @@ func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) er
 // open connects what a gateway stands on.
 func open(ctx context.Context, cfg Config, env runtime.Env) (*Gateway, error) {
 	cfg.Oxia.Log, cfg.Oxia.Identity = env.Log, "gateway"
-	g := &Gateway{cfg: cfg, log: env.Log, conns: &conns{}}
+	g := &Gateway{cfg: cfg, log: env.Log, conns: &conns{}, report: events.Discard}
 	var err error
 	if g.memory, err = newMemory(cfg.Holders); err != nil {
 		return nil, err
@@ -84,6 +85,7 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Gateway, error) {
 		if g.events, err = events.New(ctx, cfg.NATS, events.Config{Log: env.Log, Metrics: env.Metrics}); err != nil {
 			return nil, errors.Join(err, g.fleet.Close())
 		}
+		g.report = g.events
 	}
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return g, nil
