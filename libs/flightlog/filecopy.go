@@ -17,7 +17,7 @@ import (
 // A put writes and fsyncs a temporary file, links it to its final name, which fails where one stands,
 // and fsyncs the folder. So whatever has a final name has its content on the disk. What a crash leaves:
 //
-//	before the link    nothing, or a temporary file that a later open removes (filetemp.go)
+//	before the link    a temporary file, removed by a later open
 //	after the link     a final name that may not outlive a power cut: it was not acknowledged, and
 //	                   Confirm makes it durable before anyone counts it
 //	after making a     a folder that may not outlive one either: every process makes every folder it
@@ -26,13 +26,12 @@ import (
 // The temporary files' folder is made at open alone. Where the store was unmounted under a running star,
 // or its folder emptied, puts fail instead of landing in whatever is there now.
 type fileCopy struct {
-	name    string
-	root    string
-	unnamed bool          // temporary files need no name here
-	owner   string        // tells the named temporary files of processes apart
-	temps   atomic.Uint64 // counts them
-	calls   chan struct{} // bounds the calls under way
-	sync    func(folder string) error
+	name  string
+	root  string
+	owner string        // tells the temporary files of processes apart
+	temps atomic.Uint64 // counts temporary files
+	calls chan struct{} // bounds the calls under way
+	sync  func(folder string) error
 
 	mu      sync.Mutex
 	durable map[string]bool // folders known to be durable in their parents
@@ -52,7 +51,6 @@ func openFileCopy(name, root string) (Copy, error) {
 		return nil, fmt.Errorf("open copy %s: %w", name, err)
 	}
 	sweep(temps)
-	c.unnamed = canBeUnnamed(temps)
 	return c, nil
 }
 

@@ -128,35 +128,15 @@ func TestLeftOverTemporaryFilesAreInvisibleAndSwept(t *testing.T) {
 	}
 }
 
-// The file system may or may not know files without a name; a put keeps its promises either way.
-func TestAPutKeepsItsPromisesWithNamedTemporaryFilesToo(t *testing.T) {
-	for name, named := range map[string]bool{"as the file system permits": false, "named": true} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			c := mustOpenFile(t, root)
-			f := c.(*fileCopy)
-			f.unnamed = f.unnamed && !named
-			log := syncs(t, c)
-			if err := c.Put(t.Context(), "a/1", []byte("one"), []byte(" two")); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]string{".", "a"}, *log); diff != "" {
-				t.Errorf("folders made durable (-want +got):\n%s", diff)
-			}
-			if err := c.Put(t.Context(), "a/1", []byte("three")); !errors.Is(err, ErrExists) {
-				t.Errorf("Put over an object = %v, want ErrExists", err)
-			}
-			if b, err := c.Get(t.Context(), "a/1"); err != nil || string(b) != "one two" {
-				t.Errorf("Get = %q, %v", b, err)
-			}
-			if info, err := os.Stat(filepath.Join(root, "a/1")); err != nil || info.Mode().Perm()&0o600 != 0o600 {
-				t.Errorf("the file's mode is %v, %v", info.Mode(), err)
-			}
-			left, err := os.ReadDir(filepath.Join(root, tempFolder))
-			if err != nil || len(left) != 0 {
-				t.Errorf("left behind: %v, %v", left, err)
-			}
-		})
+func TestAPutLeavesNoTemporaryFile(t *testing.T) {
+	root := t.TempDir()
+	c := mustOpenFile(t, root)
+	for range 2 { // the second is refused
+		_ = c.Put(t.Context(), "a/1", []byte("x"))
+	}
+	left, err := os.ReadDir(filepath.Join(root, tempFolder))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
