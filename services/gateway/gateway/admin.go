@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
@@ -15,11 +16,17 @@ import (
 	"nova.internal/libs/placement"
 )
 
-// Fleet lists the living stars as this gateway's snapshot has them (novav1.AdminServer).
+// Fleet lists the living stars as this gateway's snapshot has them, without what only their writers need
+// (novav1.AdminServer).
 func (g *Gateway) Fleet(context.Context, *novav1.FleetRequest) (*novav1.FleetResponse, error) {
 	out := &novav1.FleetResponse{}
 	for _, m := range g.fleet.Registry().Snapshot().Stars {
-		out.Stars = append(out.Stars, &novav1.FleetStar{Star: m.Star, Stats: m.Stats})
+		s := &novav1.FleetStar{Star: proto.CloneOf(m.Star), Stats: proto.CloneOf(m.Stats)}
+		s.Star.Nonce = nil
+		if s.Stats != nil {
+			s.Stats.Nonce = nil
+		}
+		out.Stars = append(out.Stars, s)
 	}
 	return out, nil
 }

@@ -110,12 +110,17 @@ func TestAHandoffThatTheLeaderRefusesHasFailed(t *testing.T) {
 }
 
 func TestAHandoffHasAnEndAlsoWhenItsLeaderDiesOverIt(t *testing.T) {
+	const clean, recovered = novav1.Coverage_COVERAGE_CLEAN, novav1.Coverage_COVERAGE_RECOVERED
 	for name, tc := range map[string]struct {
-		taken bool
-		want  events.Kind
+		holder *novav1.Holder // that the order leaves behind; its handoff is filled where it is "by order"
+		taken  bool
+		want   events.Kind
 	}{
-		"the target has opened": {true, events.HandoffFinished},
-		"it has not":            {false, events.HandoffFailed},
+		"the target has opened by the order":       {&novav1.Holder{Epoch: 8, Star: "b", Handoff: "by order", Coverage: clean}, true, events.HandoffFinished},
+		"a producer has opened it at the target":   {&novav1.Holder{Epoch: 8, Star: "b", Coverage: clean}, true, events.HandoffFinished},
+		"the target recovered what the order left": {&novav1.Holder{Epoch: 8, Star: "b", Coverage: recovered}, false, events.HandoffFailed},
+		"another star has opened it":               {&novav1.Holder{Epoch: 8, Star: "c", Coverage: clean}, false, events.HandoffFailed},
+		"nobody has":                               {nil, false, events.HandoffFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, func(c *Config) { c.takeWait = 100 * time.Millisecond })
@@ -125,9 +130,10 @@ func TestAHandoffHasAnEndAlsoWhenItsLeaderDiesOverIt(t *testing.T) {
 			id := f.create("orders").GetId()
 			a.lease(id)
 			a.handoff = func(r *novav1.HandoffRequest) (*novav1.HandoffResponse, error) {
-				if tc.taken {
-					f.setHead(&novav1.HeadRow{Id: id, Epoch: 8, Holder: &novav1.Holder{Epoch: 8, Star: "b", Handoff: r.GetHandoff()}})
+				if tc.holder.GetHandoff() != "" {
+					tc.holder.Handoff = r.GetHandoff()
 				}
+				f.setHead(&novav1.HeadRow{Id: id, Epoch: 8, Holder: tc.holder})
 				return nil, &api.UnavailableError{Reason: novav1.Unavailable_REASON_DEPARTING, Why: "this star is stopping"}
 			}
 			f.start()
@@ -229,14 +235,14 @@ func TestTheStatusPageShowsTheFleetAndEscapesIt(t *testing.T) {
 	}
 	var fleet struct {
 		Stars []struct {
-			Star struct{ Star, Location string }
+			Star struct{ Star, Location, Nonce string }
 		}
 	}
 	code, body := f.get("/v1/fleet")
 	if err := json.Unmarshal([]byte(body), &fleet); err != nil || code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", code, err, body)
 	}
-	if len(fleet.Stars) != 1 || fleet.Stars[0].Star.Star != "star-a" {
+	if len(fleet.Stars) != 1 || fleet.Stars[0].Star.Star != "star-a" || fleet.Stars[0].Star.Nonce != "" {
 		t.Errorf("fleet %+v", fleet)
 	}
 	for path, want := range map[string]int{"/readyz": 200, "/healthz": 200, "/metrics": 200, "/other": 404} {

@@ -54,25 +54,39 @@ func (g *Gateway) conclude(name *novav1.NameRow, incarnation string, order event
 	}
 }
 
-// takenBy is the epoch at which the order's target opened the stream because of it, 0 for never yet. The
-// head names its holder's handoff; when others have led since, the epoch's own record does.
+// takenBy is the epoch at which the order's target opened the stream, 0 for never yet. The head tells of
+// its holder; when others have led since, the epoch's own record does.
 func (g *Gateway) takenBy(ctx context.Context, id string, order events.Handoff) (uint64, error) {
 	head, err := g.readHead(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if h := head.GetHolder(); h.GetHandoff() == order.ID {
-		return h.GetEpoch(), nil
+	if taken(head.GetHolder(), order) {
+		return head.GetHolder().GetEpoch(), nil
 	}
 	row := &novav1.EpochRow{}
 	_, err = g.fleet.Rows().Get(ctx, coord.EpochKey(id, order.Epoch+1), row)
 	if err != nil && !errors.Is(err, coord.ErrNotFound) {
 		return 0, err
 	}
-	if row.GetHandoff() == order.ID && row.GetCoverage() != novav1.Coverage_COVERAGE_ABANDONED {
+	if taken(row, order) {
 		return row.GetEpoch(), nil
 	}
 	return 0, nil
+}
+
+// taken says whether an epoch that stands is the order's outcome: it carries the order's name, or is the
+// target's next one over the source's mark, which a producer may have opened just before the order came.
+func taken(e interface {
+	GetEpoch() uint64
+	GetStar() string
+	GetHandoff() string
+	GetCoverage() novav1.Coverage
+}, order events.Handoff) bool {
+	if e.GetCoverage() == novav1.Coverage_COVERAGE_ABANDONED {
+		return false
+	}
+	return e.GetHandoff() == order.ID || e.GetStar() == order.To && e.GetEpoch() == order.Epoch+1 && e.GetCoverage() == novav1.Coverage_COVERAGE_CLEAN
 }
 
 // departed says that the star's incarnation has no liveness row, by a read of now.
