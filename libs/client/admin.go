@@ -14,7 +14,7 @@ import (
 // Create makes a stream. One that stands already with the same mode and class is returned as it is;
 // with others it is an error that wraps api.ErrStreamExists.
 func (c *Client) Create(ctx context.Context, name string, mode novav1.Mode, class novav1.Class) (*novav1.StreamInfo, error) {
-	s, err := c.streams(c.cfg.Gateway)
+	s, err := c.names()
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (c *Client) Create(ctx context.Context, name string, mode novav1.Mode, clas
 
 // Delete removes a stream and its records.
 func (c *Client) Delete(ctx context.Context, name string) error {
-	s, err := c.streams(c.cfg.Gateway)
+	s, err := c.names()
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 
 // Describe tells what is known about a stream now.
 func (c *Client) Describe(ctx context.Context, name string) (*novav1.StreamInfo, error) {
-	s, err := c.streams(c.cfg.Gateway)
+	s, err := c.names()
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *Client) Describe(ctx context.Context, name string) (*novav1.StreamInfo,
 // List yields the streams whose names begin with prefix. It ends after the first error.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[*novav1.StreamInfo, error] {
 	return pull(ctx, func(ctx context.Context) (receiver[novav1.StreamInfo], error) {
-		s, err := c.streams(c.cfg.Gateway)
+		s, err := c.names()
 		if err != nil {
 			return nil, err
 		}
@@ -86,11 +86,19 @@ func (c *Client) Events(ctx context.Context, req *novav1.EventsRequest) iter.Seq
 }
 
 func (c *Client) admin() (novav1.AdminClient, error) {
-	conn, err := c.conn(c.cfg.Gateway)
+	conn, err := c.gateway()
 	if err != nil {
 		return nil, err
 	}
 	return novav1.NewAdminClient(conn), nil
+}
+
+func (c *Client) names() (novav1.StreamsClient, error) {
+	conn, err := c.gateway()
+	if err != nil {
+		return nil, err
+	}
+	return novav1.NewStreamsClient(conn), nil
 }
 
 // refusal says what was being asked of whom, and which refusal the status stands for.

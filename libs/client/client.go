@@ -24,6 +24,9 @@ type Config struct {
 	// Direct makes producers and readers talk to the leading stars themselves. The stars' advertised
 	// addresses must be reachable from here.
 	Direct bool
+	// Stars are addresses at which Direct may begin when no gateway says who leads. With them Gateway may
+	// be empty; the operator's calls need one.
+	Stars []string
 	// Log gets what is worth knowing about reopens, at debug level. Nil: nothing is logged.
 	Log *slog.Logger
 	// DialOptions are added to those of every nova client.
@@ -47,15 +50,19 @@ var ErrClosed = errors.New("closed")
 // Dial prepares a client; connections are made when they are first needed, so an unreachable gateway
 // shows at the first call.
 func Dial(_ context.Context, cfg Config) (*Client, error) {
-	if _, _, err := net.SplitHostPort(cfg.Gateway); err != nil {
-		return nil, fmt.Errorf("gateway address %q is not host:port: %w", cfg.Gateway, err)
+	if cfg.Gateway != "" || !cfg.Direct || len(cfg.Stars) == 0 {
+		if _, _, err := net.SplitHostPort(cfg.Gateway); err != nil {
+			return nil, fmt.Errorf("gateway address %q is not host:port: %w", cfg.Gateway, err)
+		}
+	}
+	for _, star := range cfg.Stars {
+		if _, _, err := net.SplitHostPort(star); err != nil {
+			return nil, fmt.Errorf("star address %q is not host:port: %w", star, err)
+		}
 	}
 	c := &Client{cfg: cfg, log: cfg.Log, conns: map[string]*grpc.ClientConn{}, holders: map[string]target{}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
-	}
-	if _, err := c.conn(cfg.Gateway); err != nil {
-		return nil, err
 	}
 	return c, nil
 }
@@ -99,6 +106,17 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	}
 	c.conns[address] = conn
 	return conn, nil
+}
+
+// errNoGateway is the answer to what only a gateway can do.
+var errNoGateway = errors.New("this client knows no gateway: give it the address of one")
+
+// gateway is the connection to the gateway.
+func (c *Client) gateway() (*grpc.ClientConn, error) {
+	if c.cfg.Gateway == "" {
+		return nil, errNoGateway
+	}
+	return c.conn(c.cfg.Gateway)
 }
 
 func (c *Client) streams(address string) (novav1.StreamsClient, error) {

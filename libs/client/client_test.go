@@ -130,7 +130,45 @@ func TestAdminCalls(t *testing.T) {
 }
 
 func TestDialRefusesWhatIsNoAddress(t *testing.T) {
-	if _, err := client.Dial(t.Context(), client.Config{Gateway: "nowhere"}); err == nil {
-		t.Error("an address without a port was accepted")
+	for name, cfg := range map[string]client.Config{
+		"a gateway without a port": {Gateway: "nowhere"},
+		"no gateway":               {},
+		"direct without an entry":  {Direct: true},
+		"stars that are not asked": {Stars: []string{"a:1"}},
+		"a star without a port":    {Direct: true, Stars: []string{"a:1", "b"}},
+	} {
+		if _, err := client.Dial(t.Context(), cfg); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+func TestDirectNeedsNoGatewayWhereItKnowsStars(t *testing.T) {
+	f := clienttest.New(t, clienttest.Options{Stars: 3})
+	f.Create("s", novav1.Mode_MODE_ANY)
+	f.Lead("s", 1)
+	for name, gateway := range map[string]string{"none": "", "one that is gone": "127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			c, err := client.Dial(t.Context(), client.Config{Gateway: gateway, Direct: true, Stars: []string{f.Star(0), "127.0.0.1:1", f.Star(2)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			p := produce(t, c, "s", client.ProducerOptions{})
+			if _, err := p.Append(t.Context(), value("a")).Wait(within(t)); err != nil {
+				t.Error(err)
+			}
+			r, err := c.Reader(t.Context(), "s", client.ReaderOptions{Last: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if rec, err := r.Next(within(t)); err != nil || string(rec.Value) != "a" {
+				t.Errorf("read %q, %v", rec.Value, err)
+			}
+			if _, err := c.Fleet(within(t)); err == nil {
+				t.Error("the fleet was listed without a gateway")
+			}
+		})
 	}
 }

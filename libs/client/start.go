@@ -19,8 +19,8 @@ const (
 )
 
 // start is where an open of stream begins. In Direct mode that is the holder as last seen here, else as
-// the gateway sees it, else any star, which knows the designate. When nobody can say, the configured
-// address is asked itself: it may be a star.
+// the gateway sees it, else any star, which knows the designate. When no gateway can say, one of the
+// configured stars is asked, else the configured address itself: it may be a star.
 func (c *Client) start(ctx context.Context, stream string) target {
 	entry := target{address: c.cfg.Gateway}
 	if !c.cfg.Direct {
@@ -29,22 +29,35 @@ func (c *Client) start(ctx context.Context, stream string) target {
 	if t, ok := c.holder(stream); ok {
 		return t
 	}
+	if c.cfg.Gateway != "" {
+		if t, ok := c.told(ctx, stream); ok {
+			return t
+		}
+	}
+	if n := len(c.cfg.Stars); n > 0 {
+		return target{address: c.cfg.Stars[rand.IntN(n)]}
+	}
+	return entry
+}
+
+// told is whom the gateway says to ask: the leader, else any star that is not leaving.
+func (c *Client) told(ctx context.Context, stream string) (target, bool) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if info, err := c.Describe(ctx, stream); err == nil && info.GetLeaderAddress() != "" {
-		return target{star: info.GetLeader(), address: info.GetLeaderAddress()}
+		return target{star: info.GetLeader(), address: info.GetLeaderAddress()}, true
 	}
 	stars, err := c.Fleet(ctx)
 	if err != nil {
-		return entry
+		return target{}, false
 	}
 	for _, i := range rand.Perm(len(stars)) {
 		s := stars[i].GetStar()
 		if s.GetAddress() != "" && s.GetDraining() == novav1.Draining_DRAINING_NONE {
-			return target{star: s.GetStar(), address: s.GetAddress()}
+			return target{star: s.GetStar(), address: s.GetAddress()}, true
 		}
 	}
-	return entry
+	return target{}, false
 }
 
 // errAnswerLate is a star that did not answer in time.
