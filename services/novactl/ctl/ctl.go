@@ -20,6 +20,7 @@ type Streams struct {
 	Out, Err io.Writer
 	Env      func(name string) (value string, ok bool) // nil: no environment
 	Terminal bool                                      // Err is a terminal: progress may be shown there
+	Typed    bool                                      // In is a terminal: somebody types there
 }
 
 const (
@@ -30,11 +31,15 @@ const (
 
 // Main is Run in this process's environment.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f, ok := stderr.(*os.File)
 	return Run(ctx, args, Streams{
 		In: stdin, Out: stdout, Err: stderr, Env: os.LookupEnv,
-		Terminal: ok && term.IsTerminal(int(f.Fd())),
+		Terminal: isTerminal(stderr), Typed: isTerminal(stdin),
 	})
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Run runs one command and returns the process's exit code. ctx's end interrupts the command.

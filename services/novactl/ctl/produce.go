@@ -61,8 +61,10 @@ type production struct {
 	separator string
 }
 
+func (p *production) fromStdin() bool { return p.file == "" || p.file == "-" }
+
 func (p *production) open() (io.ReadCloser, error) {
-	if p.file == "" || p.file == "-" {
+	if p.fromStdin() {
 		return io.NopCloser(p.In), nil
 	}
 	return os.Open(p.file)
@@ -82,7 +84,8 @@ func (p *production) run(ctx context.Context, fleet *client.Client, stream strin
 		}
 		return err
 	}
-	bar := newBar(p.Err, p.Terminal, stream)
+	// A progress line would run through what is being typed.
+	bar := newBar(p.Err, p.Terminal && !(p.Typed && p.fromStdin()), stream)
 	t := newTally(bar.acknowledged)
 	stopped := p.feed(ctx, producer, in, t)
 	flush, cancel := outlast(ctx, flushTimeout)
@@ -146,7 +149,9 @@ func (p *production) feed(ctx context.Context, producer *client.Producer, in io.
 			}
 		default:
 		}
-		t.sent <- pending
+		if !t.add(ctx, pending) {
+			return errInterrupted
+		}
 		return nil
 	}
 	for {

@@ -189,6 +189,14 @@ func TestProgressIsForTerminals(t *testing.T) {
 		t.Errorf("code %d, stderr %q", r.code, r.err)
 	}
 	run(t, f, "a\n", "produce", "s").want(t, 0) // want checks that stderr is empty
+	runWith(t, f, ctl.Streams{In: strings.NewReader("a\n"), Terminal: true, Typed: true}, "produce", "s").want(t, 0)
+	file := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(file, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(t, f, ctl.Streams{Terminal: true, Typed: true}, "produce", "s", "--file", file); !strings.Contains(r.err, "produce to s") {
+		t.Errorf("of a file: stderr %q", r.err)
+	}
 }
 
 func TestRateHoldsRecordsBack(t *testing.T) {

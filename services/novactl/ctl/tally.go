@@ -15,6 +15,7 @@ type tally struct {
 	failed chan struct{} // closed at the first failure
 	done   sync.WaitGroup
 	notify func(acknowledged int) // nil: nobody wants to know
+	late   *client.Pending        // appended when ctx ended; counted by end
 
 	count
 }
@@ -34,6 +35,17 @@ func newTally(notify func(int)) *tally {
 	t := &tally{sent: make(chan *client.Pending, tallyDepth), failed: make(chan struct{}), notify: notify}
 	t.done.Go(t.run)
 	return t
+}
+
+// add has p counted. It blocks while too many wait for their answers, and returns false at ctx's end.
+func (t *tally) add(ctx context.Context, p *client.Pending) bool {
+	select {
+	case t.sent <- p:
+		return true
+	case <-ctx.Done():
+		t.late = p
+		return false
+	}
 }
 
 // run ends when sent is closed. Every record is resolved at the latest when its producer is closed.
@@ -64,6 +76,9 @@ func (t *tally) run() {
 
 // end waits until everything sent is counted and returns the count. Close the producer before.
 func (t *tally) end() count {
+	if t.late != nil {
+		t.sent <- t.late
+	}
 	close(t.sent)
 	t.done.Wait()
 	return t.count
