@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 )
 
 // Config says where and how a Server runs. Only Dir has no default.
@@ -31,6 +32,8 @@ type Config struct {
 	MinFreeBytes int64
 	// Logger takes this package's own lines; slog.Default() when nil.
 	Logger *slog.Logger
+
+	gapTimeout time.Duration // for tests: orderlog's, its default when zero
 }
 
 const maxShards = 64

@@ -64,17 +64,21 @@ func openShard(c Config, id int64, stores kv.Factory, failed func()) (_ *shard, 
 	if s.store, err = stores.NewKV(constant.DefaultNamespace, id); err != nil {
 		return nil, err
 	}
+	if err := checkStore(s.store); err != nil {
+		return nil, err
+	}
 	applied, err := storeOffset(s.store)
 	if err != nil {
 		return nil, err
 	}
 	s.log, err = orderlog.Open(orderlog.Options{
-		Dir:     filepath.Join(c.Dir, "log", fmt.Sprintf("shard-%d", id)),
-		Sync:    c.Sync,
-		Applied: applied,
-		OnFail:  func(error) { failed() },
-		OnRoll:  s.noteRoll,
-		Logger:  s.logger,
+		Dir:        filepath.Join(c.Dir, "log", fmt.Sprintf("shard-%d", id)),
+		Sync:       c.Sync,
+		Applied:    applied,
+		GapTimeout: c.gapTimeout,
+		OnFail:     func(error) { failed() },
+		OnRoll:     s.noteRoll,
+		Logger:     s.logger,
 	})
 	if err != nil {
 		return nil, err

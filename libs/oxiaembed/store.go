@@ -2,6 +2,7 @@ package oxiaembed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,28 +12,66 @@ import (
 	"github.com/oxia-db/oxia/server/kv"
 )
 
-// storeOffsetKey is where Oxia keeps the offset of the last entry it applied, in the same batch as its effect.
-const storeOffsetKey = constant.InternalKeyPrefix + "commit-offset"
+// Where Oxia keeps what it must know of a store.
+const (
+	// storeOffsetKey holds the offset of the last entry that was applied, written in one batch with its effect.
+	storeOffsetKey  = constant.InternalKeyPrefix + "commit-offset"
+	storeVersionKey = constant.InternalKeyPrefix + "last-version-id"
+	storeTermKey    = constant.InternalKeyPrefix + "term"
+	storeOptionsKey = constant.InternalKeyPrefix + "term-options"
+)
 
-// storeOffset reads the last applied offset, -1 for none. Read at opening it is durable: the store's memory
-// was lost with the process.
-func storeOffset(store kv.KV) (int64, error) {
-	_, value, closer, err := store.Get(storeOffsetKey, kv.ComparisonEqual)
-	if errors.Is(err, kv.ErrKeyNotFound) {
+// checkStore reads all that a leader reads of its store when it is made. One that fails on the way leaves a
+// goroutine behind which, minutes later, reads the store that was closed meanwhile, and so ends the process.
+func checkStore(store kv.KV) error {
+	for _, key := range []string{storeOffsetKey, storeVersionKey, storeTermKey} {
+		if _, err := storeNumber(store, key); err != nil {
+			return err
+		}
+	}
+	options, found, err := storeRow(store, storeOptionsKey)
+	if err == nil && found && !json.Valid(options) {
+		err = errors.New("it is no JSON")
+	}
+	if err != nil {
+		return fmt.Errorf("read %s from the store: %w", storeOptionsKey, err)
+	}
+	return nil
+}
+
+// storeOffset reads the last applied offset, -1 for none. Read at opening it is durable: what the store had
+// in memory was lost with the process.
+func storeOffset(store kv.KV) (int64, error) { return storeNumber(store, storeOffsetKey) }
+
+// storeNumber reads a row that holds a number, -1 when there is none.
+func storeNumber(store kv.KV, key string) (int64, error) {
+	value, found, err := storeRow(store, key)
+	if err == nil && !found {
 		return -1, nil
 	}
+	var n int64
+	if err == nil {
+		n, err = strconv.ParseInt(string(value), 10, 64)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("read the store's offset: %w", err)
+		return 0, fmt.Errorf("read %s from the store: %w", key, err)
+	}
+	return n, nil
+}
+
+func storeRow(store kv.KV, key string) (value []byte, found bool, err error) {
+	_, encoded, closer, err := store.Get(key, kv.ComparisonEqual)
+	if errors.Is(err, kv.ErrKeyNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	var row proto.StorageEntry
-	if err := errors.Join(kv.Deserialize(value, &row), closer.Close()); err != nil {
-		return 0, fmt.Errorf("read the store's offset: %w", err)
+	if err := errors.Join(kv.Deserialize(encoded, &row), closer.Close()); err != nil {
+		return nil, false, err
 	}
-	offset, err := strconv.ParseInt(string(row.Value), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the store's offset: %w", err)
-	}
-	return offset, nil
+	return row.Value, true, nil
 }
 
 func (s *shard) noteRoll() {

@@ -147,7 +147,7 @@ func (l *Log) syncCurrent() error {
 		return nil
 	}
 	s := l.segments[len(l.segments)-1]
-	if err := flush(s.file); err != nil {
+	if err := l.flush(s.file); err != nil {
 		return fmt.Errorf("sync %s: %w", s.path, err)
 	}
 	l.synced = s.last()

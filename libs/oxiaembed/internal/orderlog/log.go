@@ -78,6 +78,7 @@ type Log struct {
 	first    atomic.Int64
 	last     atomic.Int64
 	synced   int64 // the committer's own
+	flush    func(*os.File) error
 	closeErr error // set before ended closes
 }
 
@@ -100,6 +101,7 @@ func Open(o Options) (*Log, error) {
 		work:     make(chan func()),
 		ended:    make(chan struct{}),
 		synced:   -1,
+		flush:    flush,
 	}
 	l.publishBounds()
 	// What a killed process wrote may be in the page cache only; from here on new records call it durable.

@@ -310,6 +310,79 @@ func TestFailedWriteIsFinalAndSaysSo(t *testing.T) {
 	}
 }
 
+// spyFlush makes l's syncs go through f, which is told the offset up to which the last segment was written.
+func spyFlush(t *testing.T, l *Log, f func(written int64, sync func() error) error) {
+	t.Helper()
+	err := l.do(context.Background(), func() error {
+		l.flush = func(file *os.File) error {
+			return f(l.segments[len(l.segments)-1].last(), func() error { return flush(file) })
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoEntryIsAnsweredBeforeItIsSynced(t *testing.T) {
+	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true, SegmentBytes: 2 << 10})
+	synced := int64(-1) // the committer's
+	spyFlush(t, l, func(written int64, sync func() error) error {
+		err := sync()
+		synced = written
+		return err
+	})
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				offset := next.Add(1) - 1
+				answer := make(chan error, 1)
+				l.AppendAndSync(logEntry(offset), func(err error) {
+					if synced < offset {
+						t.Errorf("entry %d was answered when %d was the last synced", offset, synced)
+					}
+					answer <- err
+				})
+				if err := <-answer; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Behind a failed sync nobody knows what the disk holds, and a second sync that succeeds proves nothing.
+func TestFailedSyncIsFinal(t *testing.T) {
+	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true})
+	mustAppend(t, l, 0)
+	broken := errors.New("broken disk")
+	syncs := 0
+	spyFlush(t, l, func(int64, func() error) error {
+		syncs++
+		if syncs == 1 {
+			return broken
+		}
+		return nil
+	})
+	for offset := range int64(3) {
+		if err := l.Append(logEntry(offset + 1)); !errors.Is(err, broken) {
+			t.Errorf("append %d: %v", offset+1, err)
+		}
+	}
+	if got := l.LastOffset(); got != 0 {
+		t.Errorf("the last entry is %d: what was not synced shows", got)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if syncs != 1 {
+		t.Errorf("%d syncs: one was tried behind the failure", syncs)
+	}
+}
+
 func TestCloseAnswersEveryEntryAndThenNoneAnyMore(t *testing.T) {
 	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true})
 	var answered, failed atomic.Int64
