@@ -100,12 +100,14 @@ func (p *Producer) begin(h opened[greeted]) {
 	signal(p.due)
 }
 
-// bound is a size that a server names; one that names none is bounded by the transport alone.
+// bound is a size that a server names, within what one message can carry: a larger batch would be refused
+// by the transport, again and again.
 func bound(named uint32) int {
+	const most = api.MaxMessageBytes - 1<<20
 	if named == 0 {
-		return api.MaxMessageBytes - 1<<20
+		return most
 	}
-	return int(named)
+	return min(int(named), most)
 }
 
 // finish ends the handle; err says how. After Moved its leader vouches that it took nothing beyond its

@@ -102,6 +102,17 @@ func TestTooLargeRecordsAreRefusedHere(t *testing.T) {
 	wantBase(t, p.Append(t.Context(), value("small")), 0)
 }
 
+func TestARecordThatNoMessageCarriesIsRefusedHere(t *testing.T) {
+	f := clienttest.New(t, clienttest.Options{MaxRecordBytes: 1 << 30, MaxBatchBytes: 1 << 30})
+	f.Create("s", novav1.Mode_MODE_ANY)
+	p := produce(t, dial(t, f, false), "s", client.ProducerOptions{})
+	var tooLarge *batch.TooLargeError
+	if _, err := p.Append(t.Context(), batch.Record{Value: make([]byte, api.MaxMessageBytes)}).Wait(within(t)); !errors.As(err, &tooLarge) {
+		t.Errorf("a record above the bound of a message: %v", err)
+	}
+	wantBase(t, p.Append(t.Context(), batch.Record{Value: make([]byte, api.MaxMessageBytes-2<<20)}), 0)
+}
+
 func TestAppendBlocksWhileTheBufferIsFull(t *testing.T) {
 	f := clienttest.New(t, clienttest.Options{})
 	f.Create("s", novav1.Mode_MODE_ANY)
