@@ -1,15 +1,12 @@
 package runtime
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/spf13/pflag"
 )
 
 // version is set when a binary is built for use.
@@ -28,60 +25,37 @@ type Env struct {
 	Gatherer prometheus.Gatherer
 }
 
-// NewEnv returns an Env of its own. Any number may live in one process.
+// NewEnv returns the Env of a process: with metrics of the Go runtime, the process and the build. Any
+// number may live in one process, for tests.
 func NewEnv(name string, log *slog.Logger) Env {
-	metrics := prometheus.NewRegistry()
+	env := bare(name, log)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "nova_build_info", Help: "Always 1; the labels say what runs.", ConstLabels: prometheus.Labels{"service": name, "version": version}})
 	build.Set(1)
-	metrics.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	env.Metrics.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return env
+}
+
+// Part returns the Env of one component of several in a process, say a star of a fleet in one process
+// with the label "star". It has a registry and a health of its own, so that the same component may run
+// many times; its metrics show in e's too, each with the labels, which no other part may share: /metrics
+// refuses to show two metrics that cannot be told apart.
+func (e Env) Part(name string, labels prometheus.Labels) Env {
+	log := e.Log
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		log = log.With(key, labels[key])
+	}
+	part := bare(name, log)
+	prometheus.WrapRegistererWith(labels, e.Metrics).MustRegister(later{part.Metrics})
+	return part
+}
+
+// later is a registry as a collector of another, which may gain metrics after it was registered.
+type later struct{ *prometheus.Registry }
+
+// Describe names nothing ahead (prometheus.Collector): what is collected is checked when it is.
+func (later) Describe(chan<- *prometheus.Desc) {}
+
+func bare(name string, log *slog.Logger) Env {
+	metrics := prometheus.NewRegistry()
 	return Env{Name: name, Log: log, Metrics: metrics, Health: NewHealth(), Gatherer: metrics}
-}
-
-// logging is the flags of every binary's logger.
-type logging struct{ level, format string }
-
-func (l *logging) flags(f *pflag.FlagSet) {
-	f.StringVar(&l.level, "log-level", l.level, "debug, info, warn or error")
-	f.StringVar(&l.format, "log-format", l.format, "text, json, or auto: text on a terminal")
-}
-
-func (l *logging) logger(w io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.level)); err != nil {
-		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn, error", l.level)
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch {
-	case l.format == "json", l.format == "auto" && !terminal(w):
-		return slog.New(slog.NewJSONHandler(w, options)), nil
-	case l.format == "text", l.format == "auto":
-		return slog.New(slog.NewTextHandler(w, options)), nil
-	}
-	return nil, fmt.Errorf("--log-format: %q is none of text, json, auto", l.format)
-}
-
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// atLeast passes records on from a level on.
-type atLeast struct {
-	slog.Handler
-	level slog.Level
-}
-
-func (a atLeast) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= a.level && a.Handler.Enabled(ctx, level)
-}
-
-func (a atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{a.Handler.WithAttrs(attrs), a.level}
-}
-func (a atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{a.Handler.WithGroup(name), a.level}
 }

@@ -7,57 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 )
 
-// Exit codes of every nova binary.
-const (
-	ExitFailed = 1 // it ran and failed
-	ExitUsage  = 2 // it was started wrongly: flags, configuration, or what it stands on
-	exitSecond = 130
-)
-
-// exitError is an error with the exit code that it stands for.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-// ExitError gives err an exit code.
-func ExitError(code int, err error) error { return &exitError{code, err} }
-
-// ExitCode is the exit code that err stands for.
-func ExitCode(err error) int {
-	var e *exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &e):
-		return e.code
-	}
-	return ExitFailed
-}
-
-// Config is what a service is configured with.
-type Config interface {
-	Flags(*pflag.FlagSet)
-	Validate() error
-}
-
 // Main is a service's main: it parses the command line and the environment into cfg and runs until a
 // signal, exiting with the code that the outcome stands for. The first SIGINT or SIGTERM ends ctx, the
-// second exits at once.
+// second exits at once. An error is told in one line on stderr.
 func Main(name, short string, cfg Config, run func(ctx context.Context, env Env) error) {
 	ctx, stop := Signals(context.Background())
-	defer stop()
-	err := start(ctx, name, short, cfg, os.Args[1:], os.Stderr, run)
+	err := start(ctx, command{name, short, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr}, cfg, run)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, oneLine(err))
 	}
@@ -65,85 +24,44 @@ func Main(name, short string, cfg Config, run func(ctx context.Context, env Env)
 	os.Exit(ExitCode(err))
 }
 
-func start(ctx context.Context, name, short string, cfg Config, args []string, stderr io.Writer, run func(context.Context, Env) error) error {
-	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	f.SetOutput(stderr)
+// command is how a process was called.
+type command struct {
+	name, short    string
+	args           []string
+	lookup         func(string) (string, bool) // of the environment
+	stdout, stderr io.Writer
+}
+
+func start(ctx context.Context, c command, cfg Config, run func(context.Context, Env) error) error {
+	f := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
+	f.SetOutput(c.stderr)
 	f.SortFlags = false
-	f.Usage = func() {
-		fmt.Fprintf(stderr, "%s: %s\n\nEach flag is also read from the environment, as NOVA_ and its name in capitals.\n\n%s", name, short, f.FlagUsages())
-	}
+	f.Usage = func() { usage(c.stdout, c.name, c.short, f) }
 	cfg.Flags(f)
 	logs := logging{level: "info", format: "auto"}
 	logs.flags(f)
-	switch err := parse(f, args, os.LookupEnv); {
+	version := f.Bool("version", false, "print the version and exit")
+	switch err := parse(f, c.args, c.lookup); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
 	case err != nil:
 		return ExitError(ExitUsage, err)
+	case *version:
+		_, err := fmt.Fprintln(c.stdout, c.name, Version())
+		return err
 	}
 	if err := cfg.Validate(); err != nil {
 		return ExitError(ExitUsage, err)
 	}
-	log, err := logs.logger(stderr)
+	log, err := logs.logger(c.stderr)
 	if err != nil {
 		return ExitError(ExitUsage, err)
 	}
-	// Libraries that log by themselves are heard from a warning on.
-	slog.SetDefault(slog.New(atLeast{log.Handler(), slog.LevelWarn}))
-	return run(ctx, NewEnv(name, log))
-}
-
-// parse reads the flags; one that the command line leaves out is read from the environment.
-func parse(f *pflag.FlagSet, args []string, lookup func(string) (string, bool)) error {
-	if err := f.Parse(args); err != nil {
-		return err
+	slog.SetDefault(libraries(log))
+	err = run(ctx, NewEnv(c.name, log))
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // told to stop while it started: no failure
+		log.Info("stopped before it was done", "err", err)
+		return nil
 	}
-	if f.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; every setting is a flag, see --help", f.Arg(0))
-	}
-	var failed error
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := "NOVA_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-		value, ok := lookup(name)
-		if !ok || flag.Changed || failed != nil {
-			return
-		}
-		if err := f.Set(flag.Name, value); err != nil {
-			failed = fmt.Errorf("%s=%q: %w", name, value, err)
-		}
-	})
-	return failed
+	return err
 }
-
-// Signals returns a context that the first SIGINT or SIGTERM ends. The second exits the process.
-func Signals(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-done:
-			return
-		}
-		select {
-		case <-signals:
-			os.Exit(exitSecond)
-		case <-done:
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel()
-		select {
-		case <-done:
-		default:
-			close(done)
-		}
-	}
-}
-
-// oneLine folds an error's text into one line.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

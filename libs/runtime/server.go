@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -19,19 +21,20 @@ import (
 // maxCalls bounds the calls that one connection may have open.
 const maxCalls = 16384
 
-// NewServer returns a gRPC server with nova's codec and refusals, the health service, and metrics of
-// calls by method and code.
+// NewServer returns a gRPC server with nova's codec and refusals, the health service, metrics of calls by
+// method and code, and a net under each call: one that panics answers INTERNAL. Servers of one Env share
+// their metrics.
 func NewServer(env Env) *grpc.Server {
 	m := newCallMetrics(env.Metrics)
 	options := append([]grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 			defer m.done(info.FullMethod, time.Now(), &err)
-			defer survive(env, info.FullMethod, &err)
+			defer m.survive(env.Log, info.FullMethod, &err)
 			return next(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 			defer m.done(info.FullMethod, time.Now(), &err)
-			defer survive(env, info.FullMethod, &err)
+			defer m.survive(env.Log, info.FullMethod, &err)
 			return next(srv, ss)
 		}),
 		grpc.MaxConcurrentStreams(maxCalls),
@@ -43,30 +46,45 @@ func NewServer(env Env) *grpc.Server {
 	return server
 }
 
-// survive turns a panic of one call into its INTERNAL answer: the fleet's other streams must not pay for
-// a fault in one call.
-func survive(env Env, method string, err *error) {
-	if p := recover(); p != nil {
-		env.Log.Error("a call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		*err = status.Errorf(codes.Internal, "the server met a fault of its own in %s; it is in its log", method)
-	}
-}
-
+// callMetrics counts calls. Its labels are bounded by the contract: no stream, star or caller.
 type callMetrics struct {
 	total   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
+	panics  *prometheus.CounterVec
 }
 
 func newCallMetrics(r prometheus.Registerer) *callMetrics {
-	m := &callMetrics{
-		total:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nova_grpc_calls_total", Help: "Calls ended, by method and code."}, []string{"method", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nova_grpc_call_seconds", Help: "How long calls took, by method.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"method"}),
+	return &callMetrics{
+		total:   register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nova_grpc_calls_total", Help: "Calls ended, by method and code."}, []string{"method", "code"})),
+		seconds: register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nova_grpc_call_seconds", Help: "How long calls took, by method and code.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"method", "code"})),
+		panics:  register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nova_grpc_panics_total", Help: "Calls that panicked and were answered INTERNAL, by method."}, []string{"method"})),
 	}
-	r.MustRegister(m.total, m.seconds)
-	return m
+}
+
+// register registers c, or returns the same collector as another server of the Env registered it.
+func register[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	var known prometheus.AlreadyRegisteredError
+	switch err := r.Register(c); {
+	case errors.As(err, &known):
+		return known.ExistingCollector.(C)
+	case err != nil:
+		panic(err) // two of nova's own metrics disagree: no input leads here
+	}
+	return c
 }
 
 func (m *callMetrics) done(method string, began time.Time, err *error) {
-	m.total.WithLabelValues(method, api.Status(*err).Code().String()).Inc()
-	m.seconds.WithLabelValues(method).Observe(time.Since(began).Seconds())
+	code := api.Status(*err).Code().String()
+	m.total.WithLabelValues(method, code).Inc()
+	m.seconds.WithLabelValues(method, code).Observe(time.Since(began).Seconds())
+}
+
+// survive turns a panic of one call into its INTERNAL answer: the fleet's other streams must not pay for
+// a fault in one call.
+func (m *callMetrics) survive(log *slog.Logger, method string, err *error) {
+	if p := recover(); p != nil {
+		m.panics.WithLabelValues(method).Inc()
+		log.Error("a call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = status.Errorf(codes.Internal, "the server met a fault of its own in %s; it is in its log", method)
+	}
 }
