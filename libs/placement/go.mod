@@ -5,8 +5,10 @@ go 1.26.0
 replace nova.internal/libs/api => ../../libs/api
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/oklog/ulid/v2 v2.1.2
 	github.com/zeebo/xxh3 v1.1.0
+	google.golang.org/protobuf v1.36.12
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
 	pgregory.net/rapid v1.3.0
 )
@@ -18,5 +20,4 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )

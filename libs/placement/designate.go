@@ -1,19 +1,8 @@
-// Package placement decides where a stream's leadership belongs. It is pure: one snapshot of the fleet
-// in, one designation with the numbers that made it out.
-//
-// The rule is the specification's ("Placing a new leadership"): the two stars with the highest
-// rendezvous scores are the candidates, and the first wins unless the second carries significantly less
-// leader-anchored load. Inside that band the hash of star and stream decides, so a burst of opens on the
-// same stale numbers spreads over the fleet instead of meeting at whoever last said it was idle.
-//
-// Placer and star decide with the same function, so that a star without a placer answers as one would.
-// Start reading at Designate; Decide adds what stands before placement: a holder, a handoff's successor.
 package placement
 
 import (
+	"slices"
 	"time"
-
-	"github.com/zeebo/xxh3"
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
@@ -23,7 +12,7 @@ const (
 	// bandShare and bandBytes are the load band: the gap between the two candidates must be above both a
 	// fifth of their mean and one MiB/s before load outweighs the hash.
 	bandShare = 0.20
-	bandBytes = 1 << 20
+	bandBytes = 1 << 20 // per second
 )
 
 // Star is one member of the fleet as placement sees it.
@@ -52,29 +41,41 @@ type Designation struct {
 	Star     Star
 	First    Candidate // the highest score
 	Second   Candidate // the next; its star has no name when there is only one
-	Gap      float64   // First's load less Second's, bytes per second
+	Gap      float64   // First's load less Second's, bytes per second; below 0 when Second carries more
 	Deviated bool      // load outweighed the hash: the second leads
+}
+
+// RunnerUp is the candidate that does not lead. Its star has no name when there is only one.
+func (d Designation) RunnerUp() Candidate {
+	if d.Deviated {
+		return d.First
+	}
+	return d.Second
 }
 
 // ErrAtCapacity: no star is eligible. It is back-pressure, not a queue.
 var ErrAtCapacity = &api.BoundError{Name: api.BoundFleetCapacity, RetryAfter: time.Second}
 
 // Designate picks the star that should lead the stream with this id, leaving out the named stars. It
-// returns ErrAtCapacity when none is eligible. It allocates nothing.
+// returns ErrAtCapacity when none is eligible. It allocates nothing, and looks at each star once.
+//
+// The band is what keeps a herd of opens from following one number: load is published every few seconds,
+// and a star that looks idle would else get every stream opened meanwhile. A load that is no number
+// outweighs nothing.
 func Designate(fleet Snapshot, id string, without ...string) (Designation, error) {
 	var d Designation
 	found := 0
 	for i := range fleet.Stars {
 		s := &fleet.Stars[i]
-		if !s.Eligible || contains(without, s.Name) {
+		if !s.Eligible || slices.Contains(without, s.Name) {
 			continue
 		}
 		found++
-		c := Candidate{Star: *s, Score: score(s.Name, id)}
+		c := Candidate{Star: *s, Score: Score(s.Name, id)}
 		switch {
-		case found == 1 || beats(c, d.First):
+		case found == 1 || c.beats(d.First):
 			d.First, d.Second = c, d.First
-		case found == 2 || beats(c, d.Second):
+		case found == 2 || c.beats(d.Second):
 			d.Second = c
 		}
 	}
@@ -85,28 +86,11 @@ func Designate(fleet Snapshot, id string, without ...string) (Designation, error
 	if found > 1 {
 		d.Gap = d.First.Star.Load - d.Second.Star.Load
 		mean := (d.First.Star.Load + d.Second.Star.Load) / 2
-		if d.Gap > bandShare*mean && d.Gap > bandBytes {
+		if d.Gap > bandShare*mean && d.Gap > bandBytes { // both above, not at
 			d.Star, d.Deviated = d.Second.Star, true
 		}
 	}
 	return d, nil
-}
-
-// beats orders candidates by score, and equal scores by name, so that the snapshot's order never counts.
-func beats(a, b Candidate) bool {
-	return a.Score > b.Score || a.Score == b.Score && a.Star.Name < b.Star.Name
-}
-
-// score is the rendezvous score: the hash of the stream under a seed that the star's name makes.
-func score(star, id string) uint64 { return xxh3.HashStringSeed(id, xxh3.HashString(star)) }
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // FromRows makes a snapshot from the registry's rows. Stats are matched by name; a star without any has
