@@ -103,3 +103,17 @@ func TestAFullFleetRefusesOnlyWhatNobodyLeads(t *testing.T) {
 		t.Errorf("a led stream of a full fleet: %v, %v", r, err)
 	}
 }
+
+func TestFromRows(t *testing.T) {
+	got := placement.FromRows(9,
+		[]*novav1.StarRow{{Star: "a", Address: "a:1", Location: "eu"}, {Star: "new"}, {Star: "aside", Ineligible: "its disk is slow"}},
+		[]*novav1.StatsRow{{Star: "a", AppendBytesPerSecond: 5, HotReadBytesPerSecond: 7}, {Star: "gone", AppendBytesPerSecond: 9}})
+	want := placement.Snapshot{Revision: 9, Stars: []placement.Star{
+		{Name: "a", Address: "a:1", Location: "eu", Load: 12, Eligible: true},
+		{Name: "new", Eligible: true},
+		{Name: "aside"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("FromRows (-want +got):\n%s", diff)
+	}
+}
