@@ -16,6 +16,11 @@ import (
 	"github.com/oxia-db/oxia/oxia"
 )
 
+func init() {
+	roles["small disk"] = smallDiskRole
+	roles["read-only"] = readOnlyRole
+}
+
 // ownDisk lets a child mount disks that nobody else sees.
 func ownDisk() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}

@@ -17,10 +17,8 @@ const (
 )
 
 var roles = map[string]func(arg string) error{
-	"server":     serverRole,
-	"owner":      ownerRole,
-	"small disk": smallDiskRole,
-	"read-only":  readOnlyRole,
+	"server": serverRole,
+	"owner":  ownerRole,
 }
 
 func TestMain(m *testing.M) {

@@ -310,27 +310,24 @@ func TestFailedWriteIsFinalAndSaysSo(t *testing.T) {
 	}
 }
 
-// spyFlush makes l's syncs go through f, which is told the offset up to which the last segment was written.
-func spyFlush(t *testing.T, l *Log, f func(written int64, sync func() error) error) {
+// spyFlush makes l's syncs go through f.
+func spyFlush(t *testing.T, l *Log, f func(file *os.File) error) {
 	t.Helper()
-	err := l.do(context.Background(), func() error {
-		l.flush = func(file *os.File) error {
-			return f(l.segments[len(l.segments)-1].last(), func() error { return flush(file) })
-		}
-		return nil
-	})
-	if err != nil {
+	if err := l.do(context.Background(), func() error { l.flush = f; return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestNoEntryIsAnsweredBeforeItIsSynced(t *testing.T) {
 	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true, SegmentBytes: 2 << 10})
-	synced := int64(-1) // the committer's
-	spyFlush(t, l, func(written int64, sync func() error) error {
-		err := sync()
-		synced = written
-		return err
+	synced := map[string]int64{} // the last synced entry of each file; the committer's
+	spyFlush(t, l, func(file *os.File) error {
+		for _, s := range l.segments {
+			if s.file == file {
+				synced[s.path] = s.last()
+			}
+		}
+		return flush(file)
 	})
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -340,8 +337,10 @@ func TestNoEntryIsAnsweredBeforeItIsSynced(t *testing.T) {
 				offset := next.Add(1) - 1
 				answer := make(chan error, 1)
 				l.AppendAndSync(logEntry(offset), func(err error) {
-					if synced < offset {
-						t.Errorf("entry %d was answered when %d was the last synced", offset, synced)
+					for _, s := range l.segments {
+						if s.base <= offset && offset <= s.last() && synced[s.path] < offset {
+							t.Errorf("entry %d was answered; of its segment, %d is synced", offset, synced[s.path])
+						}
 					}
 					answer <- err
 				})
@@ -352,6 +351,9 @@ func TestNoEntryIsAnsweredBeforeItIsSynced(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if len(synced) < 10 {
+		t.Errorf("%d segments were synced: the test is to cross many", len(synced))
+	}
 }
 
 // Behind a failed sync nobody knows what the disk holds, and a second sync that succeeds proves nothing.
@@ -360,7 +362,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	mustAppend(t, l, 0)
 	broken := errors.New("broken disk")
 	syncs := 0
-	spyFlush(t, l, func(int64, func() error) error {
+	spyFlush(t, l, func(*os.File) error {
 		syncs++
 		if syncs == 1 {
 			return broken

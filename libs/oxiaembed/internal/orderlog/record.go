@@ -40,14 +40,14 @@ func (r record) appendTo(buf []byte) []byte {
 }
 
 // decode reads the record at the start of buf. It reports false for anything that is not a whole, intact
-// record: zeros, a tear, a flipped bit. The payload aliases buf.
+// record: a tear, a flipped bit, zeros (whose CRC-32C is not zero). The payload aliases buf.
 func decode(buf []byte) (record, bool) {
 	if len(buf) < headerBytes {
 		return record{}, false
 	}
 	length := binary.BigEndian.Uint32(buf[4:])
 	offset := binary.BigEndian.Uint64(buf[8:])
-	if length == 0 || length > maxPayloadBytes || offset > math.MaxInt64 || int64(len(buf)) < headerBytes+int64(length) {
+	if length > maxPayloadBytes || offset > math.MaxInt64 || int64(len(buf)) < headerBytes+int64(length) {
 		return record{}, false
 	}
 	whole := buf[:headerBytes+int64(length)]

@@ -81,7 +81,7 @@ func openSegment(o Options, base int64, isLast bool) (_ *segment, err error) {
 	}()
 	s := &segment{base: base, path: path, file: f, end: int64(len(segmentMagic))}
 	if !bytes.HasPrefix(content, []byte(segmentMagic)) {
-		if !isLast || proof(content, base-1) >= base {
+		if !isLast || proof(content) >= base {
 			return nil, fmt.Errorf("%w: %s does not begin as a segment", ErrDamaged, path)
 		}
 		return s, nil // torn at birth; it is removed as empty
@@ -103,7 +103,7 @@ func openSegment(o Options, base int64, isLast bool) (_ *segment, err error) {
 	case !isLast:
 		return nil, fmt.Errorf("%w: entry %d in %s at byte %d", ErrDamaged, bad, path, s.end)
 	}
-	if durable := proof(rest, s.last()); durable >= bad && durable > o.Applied {
+	if durable := proof(rest); durable >= bad && durable > o.Applied {
 		return nil, fmt.Errorf("%w: entry %d in %s at byte %d cannot be read, and entries up to %d were durable",
 			ErrDamaged, bad, path, s.end, durable)
 	}
@@ -113,12 +113,12 @@ func openSegment(o Options, base int64, isLast bool) (_ *segment, err error) {
 }
 
 // proof searches the bytes behind a bad record for intact ones and returns the highest offset that they
-// show to have been durable, -1 for none. Only offsets above last count: older bytes prove nothing.
-func proof(rest []byte, last int64) int64 {
+// show to have been durable, -1 for none.
+func proof(rest []byte) int64 {
 	durable := int64(-1)
 	for i := 0; i+headerBytes <= len(rest); {
 		r, ok := decode(rest[i:])
-		if !ok || r.offset <= last {
+		if !ok {
 			i++
 			continue
 		}

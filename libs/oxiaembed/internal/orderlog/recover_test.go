@@ -1,6 +1,7 @@
 package orderlog
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -130,6 +131,97 @@ func TestDamagedDurableEntryIsRefused(t *testing.T) {
 	})
 }
 
+// damage flips a bit in the middle of the record of offset, in a closed log of one segment.
+func damage(t *testing.T, o Options, offset int64) {
+	t.Helper()
+	segments, err := recoverSegments(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := segments[0]
+	at := s.positions[offset-s.base] + headerBytes + 1
+	b := make([]byte, 1)
+	if _, err := s.file.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := s.file.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := closeAll(segments); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the log writes about its syncs tells a tear from damage: these three write with the log itself.
+func TestSyncedMarks(t *testing.T) {
+	tests := map[string]struct {
+		write func(t *testing.T, o Options)
+		bad   int64
+		err   error
+	}{
+		"an entry that was synced with later ones behind it is damaged": {
+			write: func(t *testing.T, o Options) {
+				o.Sync = true
+				l := mustOpen(t, o)
+				for offset := range int64(8) {
+					mustAppend(t, l, offset)
+				}
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}, bad: 4, err: ErrDamaged,
+		},
+		"so is one that was synced at an opening": {
+			write: func(t *testing.T, o Options) {
+				writeSegment(t, o.Dir, 0, 5, func(int64) int64 { return -1 }) // by a process that was killed
+				l := mustOpen(t, o)
+				mustAppend(t, l, 6)
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}, bad: 4, err: ErrDamaged,
+		},
+		"one that took the place of a truncated synced one was itself never synced": {
+			write: func(t *testing.T, o Options) {
+				l := mustOpen(t, o)
+				for offset := range int64(8) {
+					mustAppend(t, l, offset)
+				}
+				if err := l.Sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.TruncateLog(2); err != nil {
+					t.Fatal(err)
+				}
+				for offset := int64(3); offset < 8; offset++ {
+					mustAppend(t, l, offset)
+				}
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}, bad: 4,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Dir: t.TempDir(), Applied: -1}
+			tc.write(t, o)
+			damage(t, o.withDefaults(), tc.bad)
+			l, err := Open(o)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("open: %v, want %v", err, tc.err)
+			}
+			if tc.err == nil {
+				defer l.Close()
+				if diff := cmp.Diff(offsets(0, tc.bad-1), content(t, l)); diff != "" {
+					t.Errorf("content (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
 func TestOpening(t *testing.T) {
 	durable := func(o int64) int64 { return o - 1 }
 	write := func(t *testing.T, dir string, name, text string) {
@@ -192,6 +284,25 @@ func TestOpening(t *testing.T) {
 				}
 				writeSegment(t, dir, 4, 9, durable)
 			}, applied: -1, err: ErrDamaged,
+		},
+		"an intact record that does not follow its neighbour is no part of the log": {
+			make: func(t *testing.T, dir string) {
+				writeSegment(t, dir, 0, 4, durable)
+				writeSegment(t, dir, 8, 8, func(int64) int64 { return -1 })
+				stray, err := os.ReadFile(segmentPath(dir, 8))
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept, err := os.ReadFile(segmentPath(dir, 0))
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept = append(bytes.TrimRight(kept, "\x00"), make([]byte, 7)...) // the time stamp ends in zeros
+				write(t, dir, filepath.Base(segmentPath(dir, 0)), string(kept)+string(stray[len(segmentMagic):]))
+				if err := os.Remove(segmentPath(dir, 8)); err != nil {
+					t.Fatal(err)
+				}
+			}, applied: -1, want: offsets(0, 4), next: 5,
 		},
 		"a synced log behind the store was lost": {
 			make:    func(t *testing.T, dir string) { writeSegment(t, dir, 0, 4, durable) },
