@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/oxia-db/oxia/proto"
 )
@@ -141,119 +140,6 @@ func testSwappedAppends(t *testing.T, synced bool) {
 	}
 }
 
-// The log against a model that is two numbers: whatever is done to it, and however often it is closed and
-// opened, it holds exactly the entries from first to last, and takes last+1 next.
-func TestLogHoldsWhatItsModelHolds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "orderlog")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		o := Options{Dir: dir, SegmentBytes: rapid.Int64Range(100, 600).Draw(t, "segment bytes"), Applied: -1}
-		l := mustOpen(t, o)
-		defer func() { _ = l.Close() }()
-		first, last := int64(0), int64(-1) // empty when last < first
-		t.Repeat(map[string]func(*rapid.T){
-			"append": func(t *rapid.T) {
-				for range rapid.IntRange(1, 10).Draw(t, "n") {
-					last++
-					mustAppend(t, l, last)
-				}
-			},
-			"append a bad offset": func(t *rapid.T) {
-				if last < 0 {
-					t.Skip()
-				}
-				if err := l.Append(logEntry(rapid.Int64Range(0, last).Draw(t, "offset"))); err == nil {
-					t.Fatal("an offset was taken twice")
-				}
-			},
-			"truncate": func(t *rapid.T) {
-				to := rapid.Int64Range(-1, last+2).Draw(t, "to")
-				if _, err := l.TruncateLog(to); err != nil {
-					t.Fatal(err)
-				}
-				last = min(last, to)
-				if last < first { // nothing is left; an empty log begins where the next entry is
-					first = last + 1
-				}
-			},
-			"clear": func(t *rapid.T) {
-				if err := l.Clear(); err != nil {
-					t.Fatal(err)
-				}
-				last += rapid.Int64Range(0, 5).Draw(t, "jump")
-				first = last + 1
-				last++
-				mustAppend(t, l, last) // any offset may follow
-			},
-			"trim": func(t *rapid.T) {
-				to := rapid.Int64Range(-1, last).Draw(t, "to")
-				if err := l.Trim(to); err != nil {
-					t.Fatal(err)
-				}
-				if got := l.FirstOffset(); last >= first && (got < first || got > max(to+1, first) || got > last) {
-					t.Fatalf("trimmed to %d, the log begins at %d; it was %d to %d", to, got, first, last)
-				}
-				if last >= first {
-					first = l.FirstOffset()
-				}
-			},
-			"reopen": func(t *rapid.T) {
-				if err := l.Close(); err != nil {
-					t.Fatal(err)
-				}
-				o.Applied = first - 1
-				if last < first {
-					// An empty log forgets where it was. The leader's never is once it has an entry.
-					first, last, o.Applied = 0, -1, -1
-				}
-				l = mustOpen(t, o)
-			},
-			"": func(t *rapid.T) {
-				want := []int64{}
-				for i := first; i <= last; i++ {
-					want = append(want, i)
-				}
-				if diff := cmp.Diff(want, content(t, l)); diff != "" {
-					t.Fatalf("content (-want +got):\n%s", diff)
-				}
-				if err := l.Err(); err != nil {
-					t.Fatal(err)
-				}
-			},
-		})
-	})
-}
-
-func TestLostOffsetFailsTheLogAndEveryWaitingEntry(t *testing.T) {
-	told := make(chan error, 1)
-	l := openForTest(t, Options{
-		Dir: t.TempDir(), Applied: -1, GapTimeout: 20 * time.Millisecond,
-		OnFail: func(err error) { told <- err },
-	})
-	mustAppend(t, l, 0)
-	answers := make(chan error, 2)
-	for _, offset := range []int64{2, 3} { // 1 was handed out and never comes
-		l.AppendAndSync(logEntry(offset), func(err error) { answers <- err })
-	}
-	for range 2 {
-		if err := <-answers; !errors.Is(err, ErrGap) {
-			t.Errorf("an entry behind the gap was answered with %v", err)
-		}
-	}
-	if err := <-told; !errors.Is(err, ErrGap) {
-		t.Errorf("told %v", err)
-	}
-	if err := l.Append(logEntry(1)); !errors.Is(err, ErrGap) {
-		t.Errorf("a later append was answered with %v", err)
-	}
-	if err := l.Err(); !errors.Is(err, ErrGap) {
-		t.Errorf("the log says %v", err)
-	}
-}
-
 func TestLateNeighbourWithinTheTimeIsNoFailure(t *testing.T) {
 	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, GapTimeout: time.Hour})
 	answers := make(chan int64, 3)
@@ -269,44 +155,6 @@ func TestLateNeighbourWithinTheTimeIsNoFailure(t *testing.T) {
 		if got := <-answers; got != want {
 			t.Errorf("answer %d is for %d", want, got)
 		}
-	}
-}
-
-func TestFailedWriteIsFinalAndSaysSo(t *testing.T) {
-	var told atomic.Int32
-	o := Options{Dir: t.TempDir(), Applied: -1, Sync: true, OnFail: func(error) { told.Add(1) }}
-	l := openForTest(t, o)
-	mustAppend(t, l, 0)
-	// The file can no longer be written, as on a disk that became read-only.
-	err := l.do(context.Background(), func() error {
-		s := l.segments[0]
-		readOnly, err := os.Open(s.path)
-		if err != nil {
-			return err
-		}
-		writable := s.file
-		s.file = readOnly
-		return writable.Close()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, offset := range []int64{1, 2, 3} {
-		if err := l.Append(logEntry(offset)); err == nil {
-			t.Errorf("append %d to a read-only file was answered with success", offset)
-		}
-	}
-	if l.Err() == nil || told.Load() != 1 {
-		t.Errorf("the log says %v and told it %d times", l.Err(), told.Load())
-	}
-	if got := l.LastOffset(); got != 0 {
-		t.Errorf("the last entry is %d, and only 0 was written", got)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int64{0}, content(t, openForTest(t, o))); diff != "" {
-		t.Errorf("after reopening (-want +got):\n%s", diff)
 	}
 }
 
@@ -353,35 +201,6 @@ func TestNoEntryIsAnsweredBeforeItIsSynced(t *testing.T) {
 	wg.Wait()
 	if len(synced) < 10 {
 		t.Errorf("%d segments were synced: the test is to cross many", len(synced))
-	}
-}
-
-// Behind a failed sync nobody knows what the disk holds, and a second sync that succeeds proves nothing.
-func TestFailedSyncIsFinal(t *testing.T) {
-	l := openForTest(t, Options{Dir: t.TempDir(), Applied: -1, Sync: true})
-	mustAppend(t, l, 0)
-	broken := errors.New("broken disk")
-	syncs := 0
-	spyFlush(t, l, func(*os.File) error {
-		syncs++
-		if syncs == 1 {
-			return broken
-		}
-		return nil
-	})
-	for offset := range int64(3) {
-		if err := l.Append(logEntry(offset + 1)); !errors.Is(err, broken) {
-			t.Errorf("append %d: %v", offset+1, err)
-		}
-	}
-	if got := l.LastOffset(); got != 0 {
-		t.Errorf("the last entry is %d: what was not synced shows", got)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if syncs != 1 {
-		t.Errorf("%d syncs: one was tried behind the failure", syncs)
 	}
 }
 
