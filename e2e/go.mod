@@ -30,4 +30,19 @@ replace nova.internal/services/novactl => ../services/novactl
 
 replace nova.internal/services/nova => ../services/nova
 
-require golang.org/x/sync v0.25.0 // indirect
+require (
+	golang.org/x/sync v0.25.0
+	nova.internal/libs/api v0.0.0-00010101000000-000000000000
+	nova.internal/libs/client v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
+	github.com/oklog/ulid/v2 v2.1.2 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

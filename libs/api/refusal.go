@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -68,9 +69,12 @@ type UnavailableError struct {
 	RetryAfter time.Duration
 }
 
-func (e *UnavailableError) Error() string {
-	return "unavailable for now: " + e.Why
-}
+func (e *UnavailableError) Error() string { return unavailablePrefix + e.Why }
+
+const unavailablePrefix = "unavailable for now: "
+
+// bare takes the prefix off a text that may be relayed again, so that it is said once.
+func bare(text string) string { return strings.ReplaceAll(text, unavailablePrefix, "") }
 
 // FieldError names the part of a request that can never be accepted.
 type FieldError struct{ Field, Why string }
@@ -128,8 +132,10 @@ func Status(err error) *status.Status {
 		return with(codes.InvalidArgument, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.Field, Description: field.Why}}})
 	case errors.As(err, &refused):
 		return with(codes.FailedPrecondition)
-	case errors.Is(err, ErrUnknownStream), errors.Is(err, ErrUnknownStar):
-		return with(codes.NotFound)
+	case errors.Is(err, ErrUnknownStream):
+		return with(codes.NotFound, &errdetails.ResourceInfo{ResourceType: resourceStream})
+	case errors.Is(err, ErrUnknownStar):
+		return with(codes.NotFound, &errdetails.ResourceInfo{ResourceType: resourceStar})
 	case errors.Is(err, ErrStreamExists):
 		return with(codes.AlreadyExists)
 	case errors.Is(err, context.Canceled):
@@ -142,6 +148,21 @@ func Status(err error) *status.Status {
 	}
 	return with(codes.Internal)
 }
+
+// What a NOT_FOUND is about.
+const (
+	resourceStream = "stream"
+	resourceStar   = "star"
+)
+
+// relayed is a refusal of a kind whose text came over the wire as it is.
+type relayed struct {
+	kind error
+	text string
+}
+
+func (e *relayed) Error() string { return e.text }
+func (e *relayed) Unwrap() error { return e.kind }
 
 // FromError turns what a nova service answered back into the refusal it stands for. An error that is
 // none of them is returned as it is.
@@ -157,7 +178,11 @@ func FromError(err error) error {
 		case *errdetails.RetryInfo:
 			after = d.GetRetryDelay().AsDuration()
 		case *novav1.Unavailable:
-			unavailable = &UnavailableError{Reason: d.GetReason(), Why: s.Message()}
+			unavailable = &UnavailableError{Reason: d.GetReason(), Why: bare(s.Message())}
+		case *errdetails.ResourceInfo:
+			if d.GetResourceType() == resourceStar {
+				return &relayed{ErrUnknownStar, s.Message()}
+			}
 		case *novav1.NotOwner:
 			return &NotOwnerError{Star: d.GetStar(), Address: d.GetAddress(), From: d.GetFrom()}
 		case *novav1.Fenced:
@@ -180,11 +205,11 @@ func FromError(err error) error {
 		unavailable.RetryAfter = after
 		return unavailable
 	case s.Code() == codes.Unavailable:
-		return &UnavailableError{Why: s.Message(), RetryAfter: after}
+		return &UnavailableError{Why: bare(s.Message()), RetryAfter: after}
 	case s.Code() == codes.NotFound:
-		return fmt.Errorf("%w: %s", ErrUnknownStream, s.Message())
+		return &relayed{ErrUnknownStream, s.Message()}
 	case s.Code() == codes.AlreadyExists:
-		return fmt.Errorf("%w: %s", ErrStreamExists, s.Message())
+		return &relayed{ErrStreamExists, s.Message()}
 	case s.Code() == codes.FailedPrecondition:
 		return &RefusedError{Why: s.Message()}
 	}

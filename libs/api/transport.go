@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
@@ -45,8 +47,8 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return proto.Unmarshal(buf.ReadOnlyData(), protoadapt.MessageV2Of(v.(protoadapt.MessageV1)))
 }
 
-// ServerOptions are what every nova gRPC server is built with: the codec, the message bound, and the
-// interceptors that turn returned refusals into statuses.
+// ServerOptions are what every nova gRPC server is built with: the codec, the message bound,
+// keepalives for idle clients, and the interceptors that turn returned refusals into statuses.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}),
@@ -54,6 +56,8 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.InitialWindowSize(4 << 20),
 		grpc.InitialConnWindowSize(16 << 20),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			resp, err := next(ctx, req)
 			return resp, Status(err).Err()

@@ -26,6 +26,9 @@ type slots interface {
 	Poison(ctx context.Context, slot uint64) error
 }
 
+// surveyEvery is after how many decided slots a fencer asks again how far the writer has come.
+const surveyEvery = 16
+
 // triesPerSlot bounds how often a fencer acts on one slot before it says that it is undecided.
 const triesPerSlot = 4
 
@@ -80,7 +83,7 @@ func walk(ctx context.Context, floor uint64, copies slots) (uint64, error) {
 		return 0, err
 	}
 	slot = max(slot, floor)
-	for tries := 0; ; {
+	for tries, run := 0, 0; ; {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -91,7 +94,14 @@ func walk(ctx context.Context, floor uint64, copies slots) (uint64, error) {
 		verdict := Judge(votes)
 		switch verdict {
 		case Decided:
-			slot, tries = slot+1, 0
+			slot, tries, run = slot+1, 0, run+1
+			if run%surveyEvery == 0 { // the writer moves on: catch up instead of voting on each slot
+				known, err := copies.Committed(ctx, slot)
+				if err != nil {
+					return 0, err
+				}
+				slot = max(slot, known)
+			}
 			continue
 		case Tail:
 			return slot, nil

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"nova.internal/libs/api"
@@ -38,8 +37,6 @@ func NewServer(env Env) *grpc.Server {
 			return next(srv, ss)
 		}),
 		grpc.MaxConcurrentStreams(maxCalls),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, api.ServerOptions()...)
 	server := grpc.NewServer(options...)
 	healthpb.RegisterHealthServer(server, env.Health.grpc)

@@ -27,6 +27,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/pflag v1.1.0
 	golang.org/x/sync v0.25.0
+	golang.org/x/time v0.16.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
@@ -34,6 +35,7 @@ require (
 	nova.internal/libs/epoch v0.0.0-00010101000000-000000000000
 	nova.internal/libs/events v0.0.0-00010101000000-000000000000
 	nova.internal/libs/flightlog v0.0.0-00010101000000-000000000000
+	nova.internal/libs/oxiaembed v0.0.0-00010101000000-000000000000
 	nova.internal/libs/placement v0.0.0-00010101000000-000000000000
 	nova.internal/libs/runtime v0.0.0-00010101000000-000000000000
 	pgregory.net/rapid v1.3.0
@@ -54,6 +56,8 @@ require (
 	github.com/coreos/go-oidc/v3 v3.14.1 // indirect
 	github.com/dgraph-io/ristretto v0.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
+	github.com/emirpasic/gods/v2 v2.0.0-alpha.0.20250312000129-1d83d5ae39fb // indirect
 	github.com/getsentry/sentry-go v0.32.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect

@@ -47,7 +47,7 @@ type StarClient interface {
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
-	// Tail tells where a led stream ends; NOT_OWNER elsewhere.
+	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(ctx context.Context, in *TailRequest, opts ...grpc.CallOption) (*TailResponse, error)
 }
 
@@ -148,7 +148,7 @@ type StarServer interface {
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
-	// Tail tells where a led stream ends; NOT_OWNER elsewhere.
+	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(context.Context, *TailRequest) (*TailResponse, error)
 	mustEmbedUnimplementedStarServer()
 }

@@ -43,7 +43,7 @@ func newChain(inc *incarnation, class novav1.Class) *chain {
 	}
 	c.writer = flightlog.NewWriter(flightlog.WriterConfig{
 		Chain: c.name, Copies: star.copies[class], Linger: linger, FlightBytes: int(star.cfg.FlightBytes), Depth: star.cfg.FlightDepth,
-		OnCommit: c.committed, OnDeposed: func(err error) { star.deposed(inc, err) }, Log: star.log,
+		OnMissed: star.report.missed, OnCommit: c.committed, OnDeposed: func(err error) { star.deposed(inc, err) }, Log: star.log,
 	})
 	return c
 }

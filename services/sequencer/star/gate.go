@@ -171,6 +171,9 @@ func (s *stream) tryGate(ctx context.Context, g *gate) (*passage, error) {
 	if g.settling && epoch.CleanlyReleased(head) {
 		return nil, errSettled // by somebody else, meanwhile: no epoch is spent on it
 	}
+	if to := head.GetSuccessor(); g.handoff == "" && to.GetStar() == s.inc.star.cfg.Star {
+		g.handoff = to.GetHandoff() // a producer that was sent here came before the order to take
+	}
 	claim, err := claimOf(head, g)
 	if err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ func (s *Star) Handoff(ctx context.Context, r *novav1.HandoffRequest) (*novav1.H
 // handOver waits for the departure and has the target open its gate.
 func (s *Star) handOver(st *stream, d *departure) (*novav1.HandoffResponse, error) {
 	if err := d.wait(s.ctx); err != nil {
+		s.report.handoffFailed(st, d, fmt.Errorf("this star stopped before the mark landed: %w", err))
 		return nil, err
 	}
 	if !d.landed {

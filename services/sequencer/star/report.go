@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"nova.internal/libs/api/novav1"
 	"nova.internal/libs/coord"
@@ -23,13 +24,14 @@ type report struct {
 
 	opens, departures, moves, sheds *prometheus.CounterVec
 	heals, gaps, limbos, depositions, recovered,
-	placerMisses, badCopies prometheus.Counter
+	placerMisses, badCopies, missedPuts prometheus.Counter
 	leaders, sessions, appendRate, hotReadRate prometheus.Gauge
 	gate                                       prometheus.Histogram
+	sometimes, sampled                         rate.Sometimes // log lines and events that storms would repeat
 }
 
 func newReport(ctx context.Context, s *Star, env runtime.Env) (*report, error) {
-	r := &report{star: s, env: env}
+	r := &report{star: s, env: env, sometimes: rate.Sometimes{Interval: time.Second}, sampled: rate.Sometimes{Interval: time.Second}}
 	vec := func(name, help, label string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 		env.Metrics.MustRegister(c)
@@ -56,6 +58,7 @@ func newReport(ctx context.Context, s *Star, env runtime.Env) (*report, error) {
 	r.recovered = count("nova_records_recovered_total", "Records that gates published from a predecessor's chain.")
 	r.placerMisses = count("nova_placer_fallbacks_total", "Placement decided here because no placer answered.")
 	r.badCopies = count("nova_copy_read_faults_total", "Reads that a copy could not serve though it should hold the object.")
+	r.missedPuts = count("nova_copy_puts_missed_total", "Committed flights that a copy lacks because it was away for too long.")
 	r.leaders = gauge("nova_leaderships", "Streams led here.")
 	r.sessions = gauge("nova_producer_sessions", "Producer handles open here.")
 	r.appendRate = gauge("nova_append_bytes_per_second", "Bytes appended here, smoothed.")
@@ -183,7 +186,7 @@ func (r *report) left(inc *incarnation, leading int) {
 
 func (r *report) shed(bound string) {
 	r.sheds.WithLabelValues(bound).Inc()
-	r.tell(events.Shed, nil, events.Bound{Name: bound})
+	r.sampled.Do(func() { r.tell(events.Shed, nil, events.Bound{Name: bound}) })
 }
 
 func (r *report) placerAway(err error) {
@@ -191,9 +194,19 @@ func (r *report) placerAway(err error) {
 	r.star.log.Debug("no answer from the placer; deciding here", "err", err)
 }
 
+// badCopy: a copy could not serve a read. A flight that was committed a moment ago may still be on its
+// way to the last copy, so it is said now and then, and counted always.
 func (r *report) badCopy(copy, key string, err error) {
 	r.badCopies.Inc()
-	r.star.log.Warn("a copy could not serve an object that it should hold", "copy", copy, "key", key, "err", err)
+	r.sometimes.Do(func() {
+		r.star.log.Warn("a copy could not serve an object that it should hold", "copy", copy, "key", key, "err", err)
+	})
+}
+
+// missed: a copy was away for so long that a committed flight was given up on it.
+func (r *report) missed(copy string, slot uint64, err error) {
+	r.missedPuts.Inc()
+	r.sometimes.Do(func() { r.star.log.Warn("a copy misses a committed flight", "copy", copy, "slot", slot, "err", err) })
 }
 
 func (r *report) measured(row *novav1.StatsRow) {

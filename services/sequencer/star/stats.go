@@ -41,6 +41,11 @@ func (s *Star) measure(elapsed time.Duration) *novav1.StatsRow {
 		}
 		st.mu.Unlock()
 	}
+	for _, v := range []*float64{&row.AppendBytesPerSecond, &row.HotReadBytesPerSecond} {
+		if *v < 1 { // what fades out is nothing, and need not be published again and again
+			*v = 0
+		}
+	}
 	s.report.measured(row)
 	return row
 }
