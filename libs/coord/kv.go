@@ -55,10 +55,11 @@ func dial(cfg Config, store, address, namespace string, linger time.Duration) (K
 		if d.err != nil {
 			return nil, fmt.Errorf("no answer from oxia (%s) at %s: %w; is it running, and is the address right?", store, address, d.err)
 		}
+		var kv KV = d.client
 		if cfg.Wrap != nil {
-			return cfg.Wrap(store, d.client), nil
+			kv = cfg.Wrap(store, kv)
 		}
-		return d.client, nil
+		return patient{kv}, nil
 	case <-timer.C:
 		go func() {
 			if d := <-done; d.err == nil {
@@ -85,11 +86,74 @@ func verdict(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, ErrUnknown, err)
 }
 
+// patient lets a caller give up on a call while the call itself goes on until the client answers it, or
+// its request timeout ends it.
+//
+// Oxia's client hands over the answer of a read without a buffer: where nobody takes it any more, every
+// later read of that shard waits behind it for ever. And while a session cannot be started, an ephemeral
+// put blocks inside the client whatever its context says. So no call of the client ever sees a caller's
+// context, and each answer is taken.
+type patient struct{ KV }
+
+func (p patient) Get(ctx context.Context, key string, options ...oxia.GetOption) (string, []byte, oxia.Version, error) {
+	type answer struct {
+		key     string
+		value   []byte
+		version oxia.Version
+	}
+	a, err := aside(ctx, func(ctx context.Context) (a answer, err error) {
+		a.key, a.value, a.version, err = p.KV.Get(ctx, key, options...)
+		return a, err
+	})
+	return a.key, a.value, a.version, err
+}
+
+func (p patient) Put(ctx context.Context, key string, value []byte, options ...oxia.PutOption) (string, oxia.Version, error) {
+	type answer struct {
+		key     string
+		version oxia.Version
+	}
+	a, err := aside(ctx, func(ctx context.Context) (a answer, err error) {
+		a.key, a.version, err = p.KV.Put(ctx, key, value, options...)
+		return a, err
+	})
+	return a.key, a.version, err
+}
+
+func (p patient) Delete(ctx context.Context, key string, options ...oxia.DeleteOption) error {
+	_, err := aside(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.KV.Delete(ctx, key, options...) })
+	return err
+}
+
+func (p patient) DeleteRange(ctx context.Context, from, to string, options ...oxia.DeleteRangeOption) error {
+	_, err := aside(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, p.KV.DeleteRange(ctx, from, to, options...)
+	})
+	return err
+}
+
+// aside runs call to its end and returns its answer, or ctx's error when that comes first.
+func aside[A any](ctx context.Context, call func(context.Context) (A, error)) (A, error) {
+	type outcome struct {
+		answer A
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		a, err := call(context.WithoutCancel(ctx))
+		done <- outcome{a, err}
+	}()
+	select {
+	case o := <-done:
+		return o.answer, o.err
+	case <-ctx.Done():
+		var none A
+		return none, ctx.Err()
+	}
+}
+
 // putEphemeral writes an ephemeral row. It is the only function that does: a rewrite without the flag
 // would leave the row standing for ever.
-//
-// While a session cannot be started the client blocks without an end, whatever the context says; so the
-// call runs aside, and an answer that comes after ctx is dropped as unknown.
 func putEphemeral(ctx context.Context, kv KV, key string, value []byte, at Version) (oxia.Version, error) {
 	options := []oxia.PutOption{oxia.Ephemeral(), oxia.PartitionKey(fleetPartition)}
 	switch {
@@ -98,19 +162,6 @@ func putEphemeral(ctx context.Context, kv KV, key string, value []byte, at Versi
 	case at != anyVersion:
 		options = append(options, oxia.ExpectedVersionId(int64(at)))
 	}
-	type answer struct {
-		version oxia.Version
-		err     error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		_, version, err := kv.Put(ctx, key, value, options...)
-		done <- answer{version, err}
-	}()
-	select {
-	case a := <-done:
-		return a.version, verdict("write "+key, a.err)
-	case <-ctx.Done():
-		return oxia.Version{}, fmt.Errorf("write %s: %w: %w", key, ErrUnknown, ctx.Err())
-	}
+	_, version, err := kv.Put(ctx, key, value, options...)
+	return version, verdict("write "+key, err)
 }
