@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	binaries, err = process.Build(ctx, filepath.Dir(filepath.Dir(file)), dir, "nova", "sequencer", "placer", "gateway")
+	binaries, err = process.Build(ctx, filepath.Dir(filepath.Dir(file)), dir, "nova", "novactl", "sequencer", "placer", "gateway")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -190,3 +190,6 @@ func Run(ctx context.Context, stdin, binary string, args ...string) (stdout, std
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode(), err
 }
+
+// Args is the command line.
+func (p *Process) Args() []string { return p.cmd.Args }

@@ -21,6 +21,7 @@ type part struct {
 	stop context.CancelFunc
 	done chan struct{}
 	err  error
+	told bool // err was returned already
 }
 
 func newStack(health *runtime.Health) *stack {
@@ -45,6 +46,7 @@ func (s *stack) push(ctx context.Context, name string, run func(ctx context.Cont
 		s.health.Set(name, nil)
 		return nil
 	case <-p.done:
+		p.told = true
 		return fmt.Errorf("%s: %w", name, p.err)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -57,18 +59,20 @@ func (s *stack) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case p := <-s.failed:
+		p.told = true
 		s.health.Set(p.name, fmt.Errorf("ended: %w", p.err))
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
 	}
 }
 
-// close stops the parts from the top down and returns the first error of one that did not end well.
+// close stops the parts from the top down and returns the first error of one that did not end
+// well and was not told yet.
 func (s *stack) close() error {
 	var first error
 	for _, p := range slices.Backward(s.parts) {
 		p.stop()
 		<-p.done
-		if p.err != nil && first == nil {
+		if p.err != nil && !p.told && first == nil {
 			first = fmt.Errorf("%s: %w", p.name, p.err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/coord"
+	"nova.internal/libs/events"
 	"nova.internal/libs/runtime"
 )
 
@@ -97,6 +98,11 @@ func (c Config) Validate() error {
 	for flag, copies := range map[string][]string{"--standard-copies": c.Standard, "--express-copies": c.Express} {
 		if len(copies)%2 == 0 {
 			return fmt.Errorf("%s: a class has an odd number of copies, got %d", flag, len(copies))
+		}
+	}
+	if c.NATS != "" {
+		if err := events.CheckURL(c.NATS); err != nil {
+			return fmt.Errorf("--nats: %w", err)
 		}
 	}
 	switch {

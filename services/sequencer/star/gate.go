@@ -129,7 +129,7 @@ func (s *stream) acquire(ctx context.Context, g *gate) (*coord.Lease, error) {
 			if leaving && !held.Row.GetSettling() {
 				return nil, unavailable(novav1.Unavailable_REASON_DEPARTING, fmt.Sprintf("star %s has not let go of the stream yet", held.Row.GetStar()))
 			}
-			return nil, star.notOwner(held.Row.GetStar())
+			return nil, star.notOwner(ctx, held.Row.GetStar())
 		case retryable(err):
 			// The answer may be lost and the lease ours: the next try re-attaches it.
 			if !sleep(ctx, retryFirst) {

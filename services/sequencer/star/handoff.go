@@ -10,6 +10,7 @@ import (
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/coord"
 	"nova.internal/services/sequencer/star/lifecycle"
 )
 
@@ -38,7 +39,7 @@ func (s *Star) Handoff(ctx context.Context, r *novav1.HandoffRequest) (*novav1.H
 	if r.GetEpoch() != 0 && r.GetEpoch() != e {
 		return nil, &api.RefusedError{Why: fmt.Sprintf("the order is for epoch %d and this leadership is at epoch %d; decide again", r.GetEpoch(), e)}
 	}
-	target, err := s.targetOf(r.GetTarget())
+	target, err := s.targetOf(ctx, r.GetTarget())
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +103,22 @@ func (s *Star) handOver(st *stream, d *departure) (*novav1.HandoffResponse, erro
 	return resp, nil
 }
 
-// targetOf finds the target in a fresh registry snapshot and refuses one that may not lead.
-func (s *Star) targetOf(name string) (*novav1.StarRow, error) {
+// targetOf reads the target's liveness row now, and refuses one that may not lead.
+func (s *Star) targetOf(ctx context.Context, name string) (*novav1.StarRow, error) {
 	if name == s.cfg.Star {
 		return nil, &api.RefusedError{Why: "the target is the star that leads already"}
 	}
-	for _, m := range s.fleet.Registry().Snapshot().Stars {
-		if m.Star.GetStar() == name {
-			if why := ineligible(m.Star); why != "" {
-				return nil, &api.RefusedError{Why: fmt.Sprintf("star %s may not take a leadership: %s", name, why)}
-			}
-			return m.Star, nil
-		}
+	row, err := s.fleet.Registry().Star(ctx, name)
+	switch {
+	case errors.Is(err, coord.ErrNotFound):
+		return nil, fmt.Errorf("hand off to %s: %w in the fleet now", name, api.ErrUnknownStar)
+	case err != nil:
+		return nil, fmt.Errorf("read the liveness of star %s: %w", name, err)
 	}
-	return nil, fmt.Errorf("hand off to %s: %w in the fleet now", name, api.ErrUnknownStar)
+	if why := ineligible(row); why != "" {
+		return nil, &api.RefusedError{Why: fmt.Sprintf("star %s may not take a leadership: %s", name, why)}
+	}
+	return row, nil
 }
 
 // ineligible says why a star may lead nothing new, or "".

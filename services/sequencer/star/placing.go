@@ -83,12 +83,15 @@ func (s *Star) redirect(ctx context.Context, id, why string) error {
 	return &api.NotOwnerError{Star: d.Star.Name, Address: d.Star.Address, From: s.cfg.Star}
 }
 
-// notOwner names the star that holds a stream's lease.
-func (s *Star) notOwner(star string) error {
-	for _, m := range s.fleet.Registry().Snapshot().Stars {
-		if m.Star.GetStar() == star {
-			return &api.NotOwnerError{Star: star, Address: m.Star.GetAddress(), From: s.cfg.Star}
-		}
+// notOwner names the star that holds a stream's lease. One that has joined since the last snapshot is
+// read now.
+func (s *Star) notOwner(ctx context.Context, star string) error {
+	row, err := s.fleet.Registry().Star(ctx, star)
+	if m, ok := s.fleet.Registry().Snapshot().Member(star); ok && err != nil {
+		row, err = m.Star, nil
 	}
-	return unavailable(novav1.Unavailable_REASON_HOLDER_UNREACHABLE, "star "+star+" holds the stream's lease and is not in the fleet's registry; it may be starting or ending")
+	if err != nil {
+		return unavailable(novav1.Unavailable_REASON_HOLDER_UNREACHABLE, "star "+star+" holds the stream's lease and is not in the fleet's registry; it may be starting or ending")
+	}
+	return &api.NotOwnerError{Star: star, Address: row.GetAddress(), From: s.cfg.Star}
 }

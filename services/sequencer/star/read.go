@@ -108,7 +108,7 @@ func (rd *reading) step(ctx context.Context) (progress bool, err error) {
 		return true, rd.cold(ctx, head.GetCovered())
 	}
 	if lease, err := rd.star.fleet.Leases().Holder(ctx, rd.name.GetId()); err == nil && lease.GetStar() != rd.star.cfg.Star && !lease.GetSettling() {
-		return false, rd.star.notOwner(lease.GetStar())
+		return false, rd.star.notOwner(ctx, lease.GetStar())
 	} else if err != nil && !errors.Is(err, coord.ErrNotFound) {
 		return false, err
 	}
@@ -251,7 +251,7 @@ func (s *Star) end(ctx context.Context, name *novav1.NameRow) (uint64, error) {
 			return head.GetCovered(), nil
 		}
 		if lease, err := s.fleet.Leases().Holder(ctx, name.GetId()); err == nil && lease.GetStar() != s.cfg.Star && !lease.GetSettling() {
-			return 0, s.notOwner(lease.GetStar())
+			return 0, s.notOwner(ctx, lease.GetStar())
 		}
 		if err := s.settleForReader(ctx, name); err != nil {
 			return 0, refusal(err, "find the end of "+name.GetName())
