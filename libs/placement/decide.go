@@ -22,7 +22,7 @@ import (
 // A fleet without an eligible star is ErrAtCapacity only where nobody leads.
 func Decide(fleet Snapshot, id, holder string, successor *novav1.Successor, now time.Time, without ...string) (*novav1.ResolveResponse, error) {
 	r := &novav1.ResolveResponse{Revision: fleet.Revision}
-	if s, ok := fleet.star(holder); ok && !slices.Contains(without, holder) {
+	if s, ok := fleet.Star(holder); ok && !slices.Contains(without, holder) {
 		r.Holder, r.HolderAddress = s.Name, s.Address
 	}
 	d, err := Designate(fleet, id, without...)
@@ -38,7 +38,7 @@ func Decide(fleet Snapshot, id, holder string, successor *novav1.Successor, now 
 		}
 	}
 	leads, next := d.Star, d.RunnerUp().Star
-	if s, ok := fleet.star(successor.GetStar()); ok && s.Eligible && !slices.Contains(without, s.Name) && now.UnixMilli() < successor.GetUntilUnixMs() {
+	if s, ok := fleet.Star(successor.GetStar()); ok && s.Eligible && !slices.Contains(without, s.Name) && now.UnixMilli() < successor.GetUntilUnixMs() {
 		r.Successor = true
 		if s.Name != leads.Name {
 			leads, next = s, leads
@@ -48,8 +48,8 @@ func Decide(fleet Snapshot, id, holder string, successor *novav1.Successor, now 
 	return r, nil
 }
 
-// star finds a star by name; the empty name is nobody's.
-func (s Snapshot) star(name string) (Star, bool) {
+// Star finds a star by name; the empty name is nobody's.
+func (s Snapshot) Star(name string) (Star, bool) {
 	i := slices.IndexFunc(s.Stars, func(star Star) bool { return star.Name == name })
 	if i < 0 || name == "" {
 		return Star{}, false
