@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"nova.internal/libs/api/novav1"
 )
 
 // absorbLinger is how long the batching client gathers calls.
@@ -20,18 +18,21 @@ type Fleet struct {
 	log      *slog.Logger
 	rows     *Rows
 	registry *Registry
+	tries    tries // of roles
 
-	mu        sync.Mutex
-	ephemeral KV
-	self      *novav1.StarRow // once registered: who takes leases here
-	session   int64           // of the liveness row; 0 before
+	mu           sync.Mutex
+	ephemeral    *client
+	registration *Registration // of this process as a star; nil before, and after Reconnect
+	closed       bool
 
-	cancel context.CancelFunc
-	loops  sync.WaitGroup
+	reconnecting sync.Mutex
+	life         context.Context // of the loops
+	end          context.CancelFunc
+	loops        sync.WaitGroup
 }
 
-// Dial connects to both instances and reads the registry once. An instance that does not answer is an
-// error that names its address.
+// Dial connects to both instances and reads the registry once. It waits up to cfg.DialTimeout for each to
+// answer; one that does not is an error that names its address.
 func Dial(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -39,27 +40,27 @@ func Dial(ctx context.Context, cfg Config) (*Fleet, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	f := &Fleet{cfg: cfg, log: cfg.Log}
-	fast, err := dial(cfg, "durable", cfg.Durable, cfg.DurableNamespace, 0)
+	durable := instance{"durable", cfg.Durable, cfg.DurableNamespace}
+	fast, err := dial(ctx, cfg, durable, 0)
 	if err != nil {
 		return nil, err
 	}
-	slow, err := dial(cfg, "durable", cfg.Durable, cfg.DurableNamespace, absorbLinger)
+	slow, err := dial(ctx, cfg, durable, absorbLinger)
 	if err != nil {
-		return nil, errors.Join(err, fast.Close())
+		return nil, errors.Join(err, fast.close())
 	}
-	f.rows = &Rows{kv: fast, timeout: cfg.RequestTimeout, slow: &Rows{kv: slow, timeout: cfg.RequestTimeout}}
+	ephemeral, err := dial(ctx, cfg, cfg.ephemeral(), 0)
+	if err != nil {
+		return nil, errors.Join(err, fast.close(), slow.close())
+	}
+	f := &Fleet{cfg: cfg, log: cfg.Log, rows: &Rows{client: fast, slow: &Rows{client: slow}}, ephemeral: ephemeral}
 	f.rows.slow.slow = f.rows.slow
-	if f.ephemeral, err = dial(cfg, "ephemeral", cfg.Ephemeral, cfg.EphemeralNamespace, 0); err != nil {
-		return nil, errors.Join(err, fast.Close(), slow.Close())
-	}
 	f.registry = newRegistry(f)
+	f.life, f.end = context.WithCancel(context.WithoutCancel(ctx))
 	if _, err := f.registry.Refresh(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	loops, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f.cancel = cancel
-	f.loops.Go(func() { f.registry.run(loops) })
+	f.loops.Go(func() { f.registry.run(f.life) })
 	return f, nil
 }
 
@@ -78,58 +79,79 @@ func (f *Fleet) Leases() Leases { return Leases{f} }
 // Roles are the advisory job records.
 func (f *Fleet) Roles() Roles { return Roles{f} }
 
-// Reconnect replaces the ephemeral client: after a lost session the old one silently starts another at
-// its next ephemeral put, and its heartbeats cannot be trusted any more. What the old client still held
-// is removed with its session.
+// Reconnect replaces the client of the ephemeral rows. After a lost session Oxia's client silently starts
+// another at its next ephemeral put, and its heartbeats come late: their back-off never falls again. The
+// registration ends with the old client, whose session is closed and its rows with it; register again.
+// Where the instance does not answer, all stays as it was.
 func (f *Fleet) Reconnect(ctx context.Context) error {
-	fresh, err := dial(f.cfg, "ephemeral", f.cfg.Ephemeral, f.cfg.EphemeralNamespace, 0)
+	f.reconnecting.Lock()
+	defer f.reconnecting.Unlock()
+	fresh, err := dial(ctx, f.cfg, f.cfg.ephemeral(), 0)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
-	old := f.ephemeral
-	f.ephemeral, f.self, f.session = fresh, nil, 0
+	if f.closed {
+		f.mu.Unlock()
+		return errors.Join(errClosed, fresh.close())
+	}
+	old, registration := f.ephemeral, f.registration
+	f.ephemeral, f.registration = fresh, nil
 	f.mu.Unlock()
-	f.closeBounded(old)
-	return ctx.Err()
+	if registration != nil {
+		registration.declareLost("the client was replaced")
+	}
+	if err := old.close(); err != nil { // its session has gone already, as a rule
+		f.log.Info("the replaced oxia client did not close cleanly", "err", err)
+	}
+	return nil
 }
 
 // Close ends the loops and the clients. Closing the ephemeral client ends its session, which removes its
-// rows at once. It is bounded by a second more than the request timeout.
+// rows at once. It is bounded by about 2 s; where Oxia is away the session is left to its timeout.
 func (f *Fleet) Close() error {
-	if f.cancel != nil {
-		f.cancel()
-		f.loops.Wait()
-	}
 	f.mu.Lock()
+	f.closed = true
 	ephemeral := f.ephemeral
 	f.mu.Unlock()
-	return errors.Join(f.closeBounded(ephemeral), f.closeBounded(f.rows.kv), f.closeBounded(f.rows.slow.kv))
-}
-
-// closeBounded closes a client that may hang on a server that is away.
-func (f *Fleet) closeBounded(kv KV) error {
-	done := make(chan error, 1)
-	go func() { done <- kv.Close() }()
-	timer := time.NewTimer(f.cfg.RequestTimeout + time.Second)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return errors.New("an oxia client did not close in time; its rows end with its session")
+	f.end()
+	clients := []*client{ephemeral, f.rows.client, f.rows.slow.client}
+	errs := make([]error, len(clients))
+	var closing sync.WaitGroup
+	for i, c := range clients {
+		closing.Go(func() { errs[i] = c.close() })
 	}
+	closing.Wait()
+	f.loops.Wait()
+	return errors.Join(errs...)
 }
 
-func (f *Fleet) kv() KV {
+// client is the one for ephemeral rows, as it is now.
+func (f *Fleet) client() *client {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ephemeral
 }
 
-// me is the registered star, nil before.
-func (f *Fleet) me() *novav1.StarRow {
+// member is the registration that stands, as far as this process knows.
+func (f *Fleet) member() (*Registration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.self
+	if f.registration == nil || f.registration.over() {
+		return nil, ErrNotRegistered
+	}
+	return f.registration, nil
+}
+
+// enter makes r the registration and starts its watch. It fails where r's client is no more the one in
+// use, because its rows are then gone.
+func (f *Fleet) enter(r *Registration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.ephemeral != r.client {
+		return errClosed
+	}
+	f.registration = r
+	f.loops.Go(r.watchRow)
+	return nil
 }

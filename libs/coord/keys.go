@@ -13,7 +13,7 @@ type Key struct{ Path, Partition string }
 
 // NameKey is the row that knows a stream's name. Each name is a partition of its own.
 func NameKey(name string) Key {
-	path := "/nova/names/" + api.EncodeName(name)
+	path := namesPrefix + api.EncodeName(name)
 	return Key{path, path}
 }
 
@@ -45,12 +45,14 @@ func CopyKey(class novav1.Class, index int) Key {
 }
 
 const (
+	namesPrefix = "/nova/names/"
+
 	starsPrefix  = "/fleet/stars/"
 	statsPrefix  = "/fleet/stats/"
 	leasesPrefix = "/fleet/leases/"
 	rolesPrefix  = "/fleet/roles/"
 )
 
-// after is the end of the range of keys that begin with prefix, which ends in '/': Oxia sorts by the
-// number of slashes first, so the range of one level never holds another.
-func after(prefix string) string { return prefix + "\xff" }
+// after is the end of the range of the keys that begin with prefix, at prefix's level. Oxia sorts level by
+// level, so the range holds one level only; and '~' sorts after every character of nova's keys.
+func after(prefix string) string { return prefix + "~" }

@@ -7,16 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oxia-db/oxia/oxia"
 	"google.golang.org/protobuf/proto"
 
 	"nova.internal/libs/api/novav1"
 )
 
-func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
-func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
-
-// ErrNotRegistered: only a registered star takes leases.
+// ErrNotRegistered: only a registered star takes leases, and one whose session is lost is none.
 var ErrNotRegistered = errors.New("this process is not a registered star")
 
 // Leases are the advisory writer leases. They keep cooperating stars from fighting over a stream and
@@ -41,71 +37,74 @@ func (e *HeldError) Error() string {
 
 // Acquire takes the stream's lease. A lease of this very incarnation that stands already is written
 // again, which re-attaches it to the session and voids any late release of the older one.
+//
+// An acquisition that the caller's context cut short is undone when its answer comes after all; one whose
+// answer Oxia never gave may stand, and the next Acquire heals it.
 func (l Leases) Acquire(ctx context.Context, id string, settling bool) (Lease, error) {
-	me := l.fleet.me()
-	if me == nil {
-		return Lease{}, ErrNotRegistered
-	}
-	path := leasesPrefix + id
-	row := &novav1.LeaseRow{Star: me.GetStar(), Incarnation: me.GetIncarnation(), AcquiredUnixMs: time.Now().UnixMilli(), Settling: settling}
-	version, err := l.fleet.putRow(ctx, path, row, Absent)
-	if err == nil {
-		return Lease{ID: id, Row: row, Version: version.VersionId}, nil
-	}
-	if !isConflict(err) {
-		return Lease{}, err
-	}
-	stands := &novav1.LeaseRow{}
-	old, err := l.fleet.getEphemeral(ctx, path, stands)
-	switch {
-	case isNotFound(err):
-		return l.Acquire(ctx, id, settling)
-	case err != nil:
-		return Lease{}, err
-	case stands.GetStar() != me.GetStar() || stands.GetIncarnation() != me.GetIncarnation():
-		return Lease{}, &HeldError{Row: stands}
-	}
-	version, err = l.fleet.putRow(ctx, path, row, Version(old.VersionId))
-	if isConflict(err) {
-		return l.Acquire(ctx, id, settling)
-	}
+	m, err := l.fleet.member()
 	if err != nil {
 		return Lease{}, err
 	}
-	return Lease{ID: id, Row: row, Version: version.VersionId, Healed: true, Age: time.Since(time.UnixMilli(stands.GetAcquiredUnixMs()))}, nil
+	me, path := m.Row(), leasesPrefix+id
+	for {
+		row := &novav1.LeaseRow{Star: me.GetStar(), Incarnation: me.GetIncarnation(), AcquiredUnixMs: time.Now().UnixMilli(), Settling: settling}
+		version, err := m.put(ctx, path, row, Absent)
+		if err == nil {
+			return Lease{ID: id, Row: row, Version: version.VersionId}, nil
+		}
+		if !isConflict(err) {
+			return Lease{}, err
+		}
+		stands := &novav1.LeaseRow{}
+		old, err := m.client.getRow(ctx, path, stands)
+		switch {
+		case isNotFound(err): // released in between
+			continue
+		case err != nil:
+			return Lease{}, err
+		case stands.GetStar() != me.GetStar() || stands.GetIncarnation() != me.GetIncarnation():
+			return Lease{}, &HeldError{Row: stands}
+		}
+		version, err = m.put(ctx, path, row, Version(old.VersionId))
+		switch {
+		case err == nil:
+			return Lease{ID: id, Row: row, Version: version.VersionId, Healed: true, Age: time.Since(time.UnixMilli(stands.GetAcquiredUnixMs()))}, nil
+		case !isConflict(err):
+			return Lease{}, err
+		}
+	}
 }
 
 // Holder reads who holds the stream's lease now. ErrNotFound: nobody.
 func (l Leases) Holder(ctx context.Context, id string) (*novav1.LeaseRow, error) {
 	row := &novav1.LeaseRow{}
-	if _, err := l.fleet.getEphemeral(ctx, leasesPrefix+id, row); err != nil {
+	if _, err := l.fleet.client().getRow(ctx, leasesPrefix+id, row); err != nil {
 		return nil, err
 	}
 	return row, nil
 }
 
 // Release lets a lease go. It deletes at the version acquired, so one that was healed or taken since
-// stays.
+// stays; that, and one that is gone, is no error.
 func (l Leases) Release(ctx context.Context, lease Lease) error {
-	return l.fleet.deleteRow(ctx, leasesPrefix+lease.ID, lease.Version)
+	return l.fleet.client().deleteRow(ctx, leasesPrefix+lease.ID, lease.Version)
 }
 
-// Own lists the leases of this star's incarnation.
+// Own lists the leases of this star's incarnation, by stream id.
 func (l Leases) Own(ctx context.Context) ([]Lease, error) {
-	me := l.fleet.me()
-	if me == nil {
-		return nil, ErrNotRegistered
+	m, err := l.fleet.member()
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.fleet.cfg.RequestTimeout)
-	defer cancel()
+	me := m.Row()
 	var own []Lease
-	err := scan(ctx, l.fleet.kv(), leasesPrefix, after(leasesPrefix), fleetPartition, func(g oxia.GetResult) error {
-		row := &novav1.LeaseRow{}
-		if err := proto.Unmarshal(g.Value, row); err != nil {
-			return fmt.Errorf("decode %s: %w", g.Key, err)
+	err = m.client.scan(ctx, leasesPrefix, after(leasesPrefix), fleetPartition, func(found stored) error {
+		stands := &novav1.LeaseRow{}
+		if err := proto.Unmarshal(found.value, stands); err != nil {
+			return fmt.Errorf("decode %s: %w", found.key, err)
 		}
-		if row.GetStar() == me.GetStar() && row.GetIncarnation() == me.GetIncarnation() {
-			own = append(own, Lease{ID: strings.TrimPrefix(g.Key, leasesPrefix), Row: row, Version: g.Version.VersionId})
+		if stands.GetStar() == me.GetStar() && stands.GetIncarnation() == me.GetIncarnation() {
+			own = append(own, Lease{ID: strings.TrimPrefix(found.key, leasesPrefix), Row: stands, Version: found.version.VersionId})
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
 )
 
@@ -15,7 +16,8 @@ import (
 // another stream, with another id.
 type Names struct{ rows *Rows }
 
-// Create makes the name, or returns the row that stands already.
+// Create makes the name, or returns the row that stands already. It may be repeated with the same row
+// after ErrUnknown: the id says whose row it is. ErrNotFound: another's row stood, and has gone since.
 func (n Names) Create(ctx context.Context, row *novav1.NameRow) (stands *novav1.NameRow, created bool, err error) {
 	_, err = n.rows.Put(ctx, NameKey(row.GetName()), row, Absent)
 	if err == nil {
@@ -25,7 +27,7 @@ func (n Names) Create(ctx context.Context, row *novav1.NameRow) (stands *novav1.
 		return nil, false, err
 	}
 	stands, err = n.Get(ctx, row.GetName())
-	return stands, false, err
+	return stands, err == nil && stands.GetId() == row.GetId(), err
 }
 
 // Get reads a name's row. ErrNotFound where there is none.
@@ -59,8 +61,9 @@ func (n Names) Delete(ctx context.Context, name, id string) error {
 
 // List visits every name that begins with prefix, in no order.
 func (n Names) List(ctx context.Context, prefix string, visit func(*novav1.NameRow) error) error {
-	const all = "/nova/names/"
-	return n.rows.Scan(ctx, all, after(all), "", func(path string, _ Version, value []byte) error {
+	// Whole groups of three bytes are encoded alike at the beginning of every name that begins with them.
+	from := namesPrefix + api.EncodeName(prefix[:len(prefix)/3*3])
+	return n.rows.Scan(ctx, from, after(from), "", func(path string, _ Version, value []byte) error {
 		row := &novav1.NameRow{}
 		if err := proto.Unmarshal(value, row); err != nil {
 			return fmt.Errorf("decode %s: %w", path, err)

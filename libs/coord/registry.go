@@ -3,13 +3,11 @@ package coord
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/oxia-db/oxia/oxia"
 	"google.golang.org/protobuf/proto"
 
 	"nova.internal/libs/api/novav1"
@@ -29,7 +27,7 @@ type Member struct {
 type Snapshot struct {
 	Revision int64     // rises when the content changed
 	Stars    []Member  // by name
-	At       time.Time // when it was read last, also without a change
+	At       time.Time // when its reading began, also without a change
 }
 
 // Member returns the named star.
@@ -54,12 +52,13 @@ func (s *Snapshot) Rows() (stars []*novav1.StarRow, stats []*novav1.StatsRow) {
 
 // Registry is the fleet's living stars.
 type Registry struct {
-	fleet *Fleet
-	snap  atomic.Pointer[Snapshot]
+	fleet    *Fleet
+	snap     atomic.Pointer[Snapshot]
+	scanning chan struct{} // held by the scan that Within's callers share
 }
 
 func newRegistry(f *Fleet) *Registry {
-	r := &Registry{fleet: f}
+	r := &Registry{fleet: f, scanning: make(chan struct{}, 1)}
 	r.snap.Store(&Snapshot{})
 	return r
 }
@@ -71,58 +70,82 @@ func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
 func (r *Registry) Refresh(ctx context.Context) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.fleet.cfg.RequestTimeout)
 	defer cancel()
+	next := &Snapshot{At: time.Now()}
 	members := map[string]*Member{}
-	err := r.scan(ctx, starsPrefix, func(star string, value []byte) error {
+	err := r.scan(ctx, starsPrefix, func(star string, value []byte) bool {
 		row := &novav1.StarRow{}
+		if proto.Unmarshal(value, row) != nil || row.GetStar() != star {
+			return false
+		}
 		members[star] = &Member{Star: row}
-		return proto.Unmarshal(value, row)
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = r.scan(ctx, statsPrefix, func(star string, value []byte) error {
+	err = r.scan(ctx, statsPrefix, func(star string, value []byte) bool {
 		row := &novav1.StatsRow{}
+		if proto.Unmarshal(value, row) != nil || row.GetStar() != star {
+			return false
+		}
 		if m := members[star]; m != nil { // a sibling whose liveness row has just gone says nothing
 			m.Stats = row
 		}
-		return proto.Unmarshal(value, row)
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	next := &Snapshot{At: time.Now()}
 	for _, m := range members {
 		next.Stars = append(next.Stars, *m)
 	}
 	slices.SortFunc(next.Stars, func(a, b Member) int { return cmp.Compare(a.Star.GetStar(), b.Star.GetStar()) })
+	return r.publish(next), nil
+}
+
+// publish makes next the snapshot, unless a scan that began later has been quicker.
+func (r *Registry) publish(next *Snapshot) *Snapshot {
 	for {
 		last := r.snap.Load()
-		if next.At.Before(last.At) { // a slower scan does not undo a later one
-			return last, nil
+		if next.At.Before(last.At) {
+			return last
 		}
 		next.Revision = last.Revision
 		if !same(last.Stars, next.Stars) {
 			next.Revision++
 		}
 		if r.snap.CompareAndSwap(last, next) {
-			return next, nil
+			return next
 		}
 	}
 }
 
-// Within returns a snapshot that is no older than age, scanning when the last one is. What refuses for
-// want of a star should look twice: a star that has just joined is not in every snapshot yet.
+// Within returns a snapshot that is no older than age, scanning when the last one is; callers at the same
+// time share a scan. What refuses for want of a star should look twice: a star that has just joined is not
+// in every snapshot yet.
 func (r *Registry) Within(ctx context.Context, age time.Duration) (*Snapshot, error) {
 	if last := r.snap.Load(); time.Since(last.At) <= age {
 		return last, nil
 	}
+	asked := time.Now()
+	select {
+	case r.scanning <- struct{}{}:
+		defer func() { <-r.scanning }()
+	case <-ctx.Done():
+		return nil, verdict("scan "+starsPrefix, ctx.Err())
+	}
+	if last := r.snap.Load(); !last.At.Before(asked.Add(-age)) {
+		return last, nil // by who scanned meanwhile
+	}
 	return r.Refresh(ctx)
 }
 
-func (r *Registry) scan(ctx context.Context, prefix string, visit func(star string, value []byte) error) error {
-	return scan(ctx, r.fleet.kv(), prefix, after(prefix), fleetPartition, func(g oxia.GetResult) error {
-		if err := visit(strings.TrimPrefix(g.Key, prefix), g.Value); err != nil {
-			return fmt.Errorf("decode %s: %w", g.Key, err)
+// scan hands the rows below prefix to visit. A row that it cannot read is no reason to be blind for the
+// others; it is passed over and logged.
+func (r *Registry) scan(ctx context.Context, prefix string, visit func(star string, value []byte) bool) error {
+	return r.fleet.client().scan(ctx, prefix, after(prefix), fleetPartition, func(found stored) error {
+		if !visit(strings.TrimPrefix(found.key, prefix), found.value) {
+			r.fleet.log.Warn("a row of the registry is not readable and is passed over", "row", found.key)
 		}
 		return nil
 	})
@@ -135,70 +158,32 @@ func same(a, b []Member) bool {
 // Star reads the liveness row of one star now. ErrNotFound means that no session stands behind it.
 func (r *Registry) Star(ctx context.Context, star string) (*novav1.StarRow, error) {
 	row := &novav1.StarRow{}
-	_, err := r.fleet.getEphemeral(ctx, starsPrefix+star, row)
-	if err != nil {
+	if _, err := r.fleet.client().getRow(ctx, starsPrefix+star, row); err != nil {
 		return nil, err
 	}
 	return row, nil
 }
 
-// run refreshes the snapshot until ctx ends.
+// run refreshes the snapshot until ctx ends. It logs when Oxia falls silent and when it is back.
 func (r *Registry) run(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
+	silent := false
 	for {
 		select {
 		case <-tick.C:
-			if _, err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
-				r.fleet.log.Warn("the registry was not refreshed", "err", err)
+			_, err := r.Refresh(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil && !silent:
+				r.fleet.log.Warn("the registry cannot be read", "since", r.Snapshot().At, "err", err)
+			case err == nil && silent:
+				r.fleet.log.Info("the registry is read again")
 			}
+			silent = err != nil
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// getEphemeral reads one ephemeral row.
-func (f *Fleet) getEphemeral(ctx context.Context, path string, row proto.Message) (oxia.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.RequestTimeout)
-	defer cancel()
-	_, value, version, err := f.kv().Get(ctx, path, oxia.PartitionKey(fleetPartition))
-	if err != nil {
-		return version, verdict("read "+path, err)
-	}
-	if err := proto.Unmarshal(value, row); err != nil {
-		return version, fmt.Errorf("decode %s: %w", path, err)
-	}
-	return version, nil
-}
-
-// putRow writes one ephemeral row and resolves a conflict with the own write by the nonce.
-func (f *Fleet) putRow(ctx context.Context, path string, row proto.Message, at Version) (oxia.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.RequestTimeout)
-	defer cancel()
-	nonce := sign(row)
-	value, err := proto.Marshal(row)
-	if err != nil {
-		return oxia.Version{}, fmt.Errorf("encode %s: %w", path, err)
-	}
-	version, err := putEphemeral(ctx, f.kv(), path, value, at)
-	if !isConflict(err) {
-		return version, err
-	}
-	_, stands, version, gerr := f.kv().Get(ctx, path, oxia.PartitionKey(fleetPartition))
-	if gerr == nil && nonceIs(row, stands, nonce) {
-		return version, nil
-	}
-	return oxia.Version{}, err
-}
-
-// deleteRow removes one ephemeral row at its version; one that changed or is gone is left as it is.
-func (f *Fleet) deleteRow(ctx context.Context, path string, at int64) error {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.RequestTimeout)
-	defer cancel()
-	err := verdict("delete "+path, f.kv().Delete(ctx, path, oxia.PartitionKey(fleetPartition), oxia.ExpectedVersionId(at)))
-	if isConflict(err) || isNotFound(err) {
-		return nil
-	}
-	return err
 }
