@@ -12,7 +12,9 @@ import (
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/coord"
 	"nova.internal/libs/epoch"
+	"nova.internal/libs/placement"
 )
 
 const (
@@ -191,5 +193,149 @@ func TestBadAppendsAreRefused(t *testing.T) {
 	}
 	if got := f.read("one", "orders", 0); len(got) != 0 {
 		t.Errorf("something was stored: %q", got)
+	}
+}
+
+// TestDriftOfTheDesignationMovesNoLedStream opens many streams on a lone star, lets another join, and
+// opens them all again: each stays where it is led, though half of them would be placed elsewhere now.
+func TestDriftOfTheDesignationMovesNoLedStream(t *testing.T) {
+	f := newFleet(t, nil)
+	f.start("one")
+	elsewhere := 0
+	for i := range 16 {
+		f.create(fmt.Sprint("s", i), anyMode, standard)
+		f.open("one", fmt.Sprint("s", i))
+	}
+	f.start("two")
+	eventually(t, "star one sees star two", 5*time.Second, func() bool { return len(f.stars["one"].fleet.Registry().Snapshot().Stars) == 2 })
+	for i := range 16 {
+		row, err := f.meta.Names().Get(t.Context(), fmt.Sprint("s", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := placement.Designate(fleetOf(f.stars["one"].fleet.Registry().Snapshot()), row.GetId())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Star.Name == "two" {
+			elsewhere++
+		}
+		if p := f.open("one", fmt.Sprint("s", i)); p.opened.GetEpoch() != 1 {
+			t.Errorf("s%d was opened again at epoch %d", i, p.opened.GetEpoch())
+		}
+		var owner *api.NotOwnerError
+		if _, err := f.tryOpen("two", &novav1.Open{Name: fmt.Sprint("s", i)}); !errors.As(err, &owner) || owner.Star != "one" {
+			t.Errorf("s%d at the other star: %v, want NOT_OWNER one", i, err)
+		}
+	}
+	if elsewhere == 0 {
+		t.Error("no stream's designation drifted: the test shows nothing")
+	}
+}
+
+// TestAnIdleLeadershipIsRejoinedAndThenReleased keeps a leadership over its last close for the idle
+// timeout, lets a handle rejoin at the same epoch, and then releases it with a mark.
+func TestAnIdleLeadershipIsRejoinedAndThenReleased(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.IdleTimeout = 500 * time.Millisecond })
+	f.start("one")
+	row := f.create("orders", anyMode, standard)
+	p := f.open("one", "orders")
+	p.append("a")
+	p.close()
+	q := f.open("one", "orders")
+	if q.opened.GetEpoch() != 1 || q.opened.GetNext() != 1 {
+		t.Fatalf("rejoined as %v", q.opened)
+	}
+	q.append("b")
+	q.close()
+	eventually(t, "the leadership is released", 5*time.Second, func() bool { return epoch.CleanlyReleased(f.head(row)) })
+	if head := f.head(row); head.GetEpoch() != 1 || head.GetCovered() != 2 {
+		t.Errorf("head after the idle timeout: %v", head)
+	}
+	eventually(t, "the lease is gone", 5*time.Second, func() bool {
+		_, err := f.meta.Leases().Holder(t.Context(), row.GetId())
+		return errors.Is(err, coord.ErrNotFound)
+	})
+}
+
+// TestANewerFencedProducerSupersedesTheOlder opens a fenced stream twice: the newer claim wins, the older
+// producer is told so, and its reconnect does not beat the newer one.
+func TestANewerFencedProducerSupersedesTheOlder(t *testing.T) {
+	f := newFleet(t, nil)
+	f.start("one")
+	f.create("ledger", novav1.Mode_MODE_FENCED, express)
+	older, err := f.tryOpen("one", &novav1.Open{Name: "ledger", Producer: ulid.Make().String(), Claim: "c1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	older.append("a")
+	newer, err := f.tryOpen("one", &novav1.Open{Name: "ledger", Producer: ulid.Make().String(), Claim: "c2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if newer.opened.GetEpoch() != 2 || newer.opened.GetNext() != 1 {
+		t.Errorf("the newer producer opened as %v", newer.opened)
+	}
+	var fenced *api.FencedError
+	if m, err := older.recv(); !errors.As(err, &fenced) {
+		t.Errorf("the older producer heard %v, %v; want fenced", m, err)
+	}
+	if _, err := f.tryOpen("one", &novav1.Open{Name: "ledger", Claim: "c1", Reopen: true}); !errors.As(err, &fenced) {
+		t.Errorf("the older producer's reconnect = %v, want fenced", err)
+	}
+	newer.append("b")
+	again, err := f.tryOpen("one", &novav1.Open{Name: "ledger", Claim: "c2", Reopen: true})
+	if err != nil || again.opened.GetEpoch() != 2 {
+		t.Errorf("the newer producer's reconnect = %v, %v; want epoch 2 again", again, err)
+	}
+	var field *api.FieldError
+	if _, err := f.tryOpen("one", &novav1.Open{Name: "ledger"}); !errors.As(err, &field) {
+		t.Errorf("an open without a claim = %v", err)
+	}
+}
+
+// TestTheSessionBoundShedsTheNextHandle holds --max-producer-sessions to its word.
+func TestTheSessionBoundShedsTheNextHandle(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.MaxProducerSessions = 2 })
+	f.start("one")
+	f.create("orders", anyMode, standard)
+	p := f.open("one", "orders")
+	f.open("one", "orders")
+	var bound *api.BoundError
+	if _, err := f.tryOpen("one", &novav1.Open{Name: "orders"}); !errors.As(err, &bound) || bound.Name != "max-producer-sessions" || bound.Limit != 2 || bound.RetryAfter == 0 {
+		t.Fatalf("the third handle = %v, want the bound", err)
+	}
+	p.close()
+	eventually(t, "a handle that closed makes room", 5*time.Second, func() bool {
+		_, err := f.tryOpen("one", &novav1.Open{Name: "orders"})
+		return err == nil
+	})
+}
+
+// TestAbsorbMovesTheFloor publishes segments while the stream is led, and moves the chain's floor past
+// what they cover.
+func TestAbsorbMovesTheFloor(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.AbsorbInterval, c.AbsorbAge = 20*time.Millisecond, 50*time.Millisecond })
+	f.start("one")
+	row := f.create("orders", anyMode, express)
+	p := f.open("one", "orders")
+	var want []string
+	for i := range 30 {
+		v := fmt.Sprint("v", i)
+		p.append(v)
+		want = append(want, v)
+	}
+	eventually(t, "everything is covered, without a release", 5*time.Second, func() bool { return f.head(row).GetCovered() == 30 })
+	if epoch.CleanlyReleased(f.head(row)) {
+		t.Error("an absorb left a clean-release mark")
+	}
+	chain := f.head(row).GetHolder().GetChain()
+	eventually(t, "the floor is past all slots", 5*time.Second, func() bool {
+		c := &novav1.ChainRow{}
+		_, err := f.meta.Rows().Get(t.Context(), coord.ChainKey(chain), c)
+		return err == nil && c.GetFloor() == f.stars["one"].current().chains[express].writer.State().Next
+	})
+	if diff := cmp.Diff(want, f.read("one", "orders", 0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
