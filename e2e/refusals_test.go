@@ -63,6 +63,18 @@ func TestBadInputIsOneClearErrorAndNothingIsLost(t *testing.T) {
 	if !strings.HasPrefix(out, "one\ntwo\n") || strings.Contains(out, "xx") {
 		t.Errorf("what was acknowledged reads as %q", out)
 	}
+	// A deleted name can be created again, and is another stream.
+	ctl("", 0, "", "stream", "delete", "orders")
+	ctl("", 1, "no such stream", "consume", "orders")
+	ctl("", 0, "", "stream", "create", "orders", "--class", "standard")
+	if out := ctl("", 0, "", "consume", "orders", "--from", "first"); out != "" {
+		t.Errorf("a record crossed from one life of the name to the other: %q", out)
+	}
+	ctl("new\n", 0, "", "produce", "orders")
+	if out := ctl("", 0, "", "consume", "orders", "--from", "first"); out != "new\n" {
+		t.Errorf("the new stream reads as %q", out)
+	}
+
 	gone := freeAddress(t)
 	ran(t, "", 1, gone, binaries["novactl"], "--gateway", gone, "stream", "list")
 }
