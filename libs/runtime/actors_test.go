@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -91,21 +92,9 @@ func TestACallUnderWayEndsBeforeItsServerDoes(t *testing.T) {
 func TestACallThatGoesOnIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := NewServer(quiet())
-	novav1.RegisterStreamsServer(s, streams{read: func(out grpc.ServerStreamingServer[novav1.ReadResponse]) error {
-		if err := out.Send(&novav1.ReadResponse{End: 1}); err != nil {
-			return err
-		}
-		<-out.Context().Done() // as a followed read does
-		return out.Context().Err()
-	}})
+	novav1.RegisterStreamsServer(s, streams{read: follow})
 	cc, stop := grpcServer(t, s)
-	read, err := novav1.NewStreamsClient(cc).Read(t.Context(), &novav1.ReadRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := read.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	read := follower(t, cc)
 	began := time.Now()
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -163,33 +152,68 @@ func TestServersOfAGroupStopSideBySide(t *testing.T) {
 			g.Add(HTTP(lis, hang))
 		}
 	})
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
+	var bodies []io.ReadCloser
 	for _, addr := range addrs {
 		r, err := client.Get("http://" + addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.Body.Close()
+		bodies = append(bodies, r.Body)
 	}
 	began := time.Now()
 	_ = stop()
 	if took := time.Since(began); took < stopWait || took > 2*stopWait {
 		t.Errorf("three busy servers took %v to stop, want one wait of %v", took, stopWait)
 	}
+	for _, body := range bodies {
+		if _, err := io.ReadAll(body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a response under way ended with %v, want it cut off", err)
+		}
+	}
 }
 
-func TestAServerWhoseListenerBreaksEndsTheGroup(t *testing.T) {
+func TestAServerWhoseListenerBreaksEndsItsCallsAndTheGroup(t *testing.T) {
 	lis, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := NewServer(quiet())
+	novav1.RegisterStreamsServer(s, streams{read: follow})
 	var g Group
-	g.Add(GRPC(lis, NewServer(quiet())))
+	g.Add(GRPC(lis, s))
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run() }()
+	read := follower(t, dial(t, lis.Addr().String()))
 	_ = lis.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the group ended with %v, want why its server did", err)
 	}
+	if _, err := read.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the follower was told %v, want UNAVAILABLE", err)
+	}
+}
+
+// follow sends one answer and goes on until it is cut off, as a followed read does.
+func follow(out grpc.ServerStreamingServer[novav1.ReadResponse]) error {
+	if err := out.Send(&novav1.ReadResponse{End: 1}); err != nil {
+		return err
+	}
+	<-out.Context().Done()
+	return out.Context().Err()
+}
+
+// follower is a call to follow that is under way.
+func follower(t *testing.T, cc *grpc.ClientConn) grpc.ServerStreamingClient[novav1.ReadResponse] {
+	t.Helper()
+	read, err := novav1.NewStreamsClient(cc).Read(t.Context(), &novav1.ReadRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	return read
 }

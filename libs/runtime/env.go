@@ -45,15 +45,10 @@ func (e Env) Part(name string, labels prometheus.Labels) Env {
 		log = log.With(key, labels[key])
 	}
 	part := bare(name, log)
-	prometheus.WrapRegistererWith(labels, e.Metrics).MustRegister(later{part.Metrics})
+	// Still empty, it names no metric ahead; so what it gains later is checked when it is gathered.
+	prometheus.WrapRegistererWith(labels, e.Metrics).MustRegister(part.Metrics)
 	return part
 }
-
-// later is a registry as a collector of another, which may gain metrics after it was registered.
-type later struct{ *prometheus.Registry }
-
-// Describe names nothing ahead (prometheus.Collector): what is collected is checked when it is.
-func (later) Describe(chan<- *prometheus.Desc) {}
 
 func bare(name string, log *slog.Logger) Env {
 	metrics := prometheus.NewRegistry()

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -78,12 +77,17 @@ func grpcServer(t *testing.T, s *grpc.Server) (cc *grpc.ClientConn, stop func() 
 		t.Fatal(err)
 	}
 	stop = serve(t, func(g *Group) { g.Add(GRPC(lis, s)) })
-	cc, err = grpc.NewClient(lis.Addr().String(), append(api.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	return dial(t, lis.Addr().String()), stop
+}
+
+func dial(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	cc, err := grpc.NewClient(address, api.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
-	return cc, stop
+	return cc
 }
 
 func TestACallThatPanicsIsAnsweredInternalAndTheServerServesOn(t *testing.T) {

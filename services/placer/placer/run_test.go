@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
@@ -112,7 +111,7 @@ func (c *cluster) run() {
 		ended <- err
 		c.t.Fatalf("the placer did not start: %v", err)
 	}
-	cc, err := grpc.NewClient(c.addrs.GRPC, append(api.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	cc, err := grpc.NewClient(c.addrs.GRPC, api.DialOptions()...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -252,6 +251,12 @@ func TestRunRefusesABadStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	unused, err := runtime.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := unused.Addr().String()
+	_ = unused.Close()
 	c := newCluster(t)
 	tests := map[string]struct {
 		change func(*Config)
@@ -261,7 +266,7 @@ func TestRunRefusesABadStart(t *testing.T) {
 		"too short a session":   {func(cfg *Config) { cfg.Oxia.SessionTimeout = time.Second }, "--oxia-session-timeout"},
 		"no address to listen":  {func(cfg *Config) { cfg.Listen = "" }, "--listen"},
 		"the port is taken":     {func(cfg *Config) { cfg.Listen = taken.Addr().String() }, "another process has it"},
-		"the web port is taken": {func(cfg *Config) { cfg.HTTP = taken.Addr().String() }, "another process has it"},
+		"the web port is taken": {func(cfg *Config) { cfg.Listen, cfg.HTTP = free, taken.Addr().String() }, "another process has it"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -271,6 +276,13 @@ func TestRunRefusesABadStart(t *testing.T) {
 			err := Run(t.Context(), cfg, runtime.NewEnv("placer", slog.New(slog.DiscardHandler)), func(Addrs) { t.Error("it served") })
 			if err == nil || runtime.ExitCode(err) != runtime.ExitUsage || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run = %v (exit %d), want %q and exit 2", err, runtime.ExitCode(err), tc.want)
+			}
+			if cfg.Listen == free {
+				lis, err := runtime.Listen(free)
+				if err != nil {
+					t.Fatalf("it kept its port: %v", err)
+				}
+				_ = lis.Close()
 			}
 		})
 	}
