@@ -245,6 +245,32 @@ func TestOverARealMetastore(t *testing.T) {
 	}
 }
 
+func TestWithoutItsMetastoreItSaysSoAndComesBack(t *testing.T) {
+	c := newCluster(t)
+	c.star("a")
+	c.run()
+	c.eventually("before", &novav1.ResolveRequest{}, designates("a"))
+
+	c.ephemeral.stop()
+	c.eventually("the registry cannot be read", &novav1.ResolveRequest{}, func(_ *novav1.ResolveResponse, err error) bool {
+		var away *api.UnavailableError
+		return errors.As(err, &away) && away.Reason == novav1.Unavailable_REASON_DEGRADED && away.RetryAfter > 0 && strings.Contains(err.Error(), "registry was last read")
+	})
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if code, reasons := c.readyz(); code == http.StatusServiceUnavailable && strings.Contains(reasons["registry"], "last read") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("/readyz is %d: %v", code, reasons)
+		}
+	}
+
+	c.ephemeral.start()
+	c.eventually("the registry is back", &novav1.ResolveRequest{}, func(r *novav1.ResolveResponse, err error) bool {
+		var bound *api.BoundError // the star's session may have ended meanwhile
+		return err == nil || errors.As(err, &bound)
+	})
+}
+
 func TestRunRefusesABadStart(t *testing.T) {
 	taken, err := runtime.Listen("127.0.0.1:0")
 	if err != nil {
