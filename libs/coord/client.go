@@ -151,11 +151,17 @@ func (c *client) putEphemeral(ctx context.Context, key string, value []byte, at 
 }
 
 // delete removes the row at that version; one that is gone is ErrNotFound, one that changed ErrConflict.
+// Oxia calls both a conflict, also when the client repeats a deletion whose answer was lost.
 func (c *client) delete(ctx context.Context, key, partition string, at Version) error {
 	_, err := aside(ctx, c, partition, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.kv.Delete(ctx, key, oxia.PartitionKey(partition), oxia.ExpectedVersionId(int64(at)))
 	}, nil)
-	return verdict("delete "+key, err)
+	if err = verdict("delete "+key, err); isConflict(err) {
+		if _, gerr := c.get(ctx, key, partition); gerr != nil {
+			return fmt.Errorf("delete %s: %w", key, gerr)
+		}
+	}
+	return err
 }
 
 func (c *client) deleteRange(ctx context.Context, from, to, partition string) error {

@@ -19,10 +19,12 @@ replace nova.internal/libs/runtime => ../../libs/runtime
 replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/oxia-db/oxia v0.14.0
 	github.com/spf13/pflag v1.0.10
 	google.golang.org/protobuf v1.36.12
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -9,6 +9,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
+// maxRowBytes bounds a row. nova's rows are smaller by far; a larger one would break the stream that it
+// shares with the writes of others, with an outcome unknown to all of them.
+const maxRowBytes = 1 << 20
+
 // sign gives row a new nonce, which tells its write from everybody else's, and encodes it.
 func sign(row proto.Message) (value, nonce []byte, err error) {
 	m := row.ProtoReflect()
@@ -19,8 +23,13 @@ func sign(row proto.Message) (value, nonce []byte, err error) {
 	nonce = make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	m.Set(field, protoreflect.ValueOfBytes(nonce))
-	value, err = proto.Marshal(row)
-	return value, nonce, err
+	if value, err = proto.Marshal(row); err != nil {
+		return nil, nil, err
+	}
+	if len(value) > maxRowBytes {
+		return nil, nil, fmt.Errorf("row of %d bytes: at most %d are possible", len(value), maxRowBytes)
+	}
+	return value, nonce, nil
 }
 
 // signed says whether value is a row of row's type that carries the nonce.

@@ -110,8 +110,8 @@ func (r *Rows) Scan(ctx context.Context, from, to, partition string, visit func(
 
 // Chains visits every chain row of the fleet, in no order.
 func (r *Rows) Chains(ctx context.Context, visit func(*novav1.ChainRow) error) error {
-	// STAR/INCARNATION/CLASS below the prefix: two slashes more, and Oxia sorts level by level.
-	return r.Scan(ctx, "/nova/chains///", "/nova/chains/~/~/~", "", func(path string, _ Version, value []byte) error {
+	// Both ends have the slash: Oxia sorts level by level, and a chain, STAR/INCARNATION/CLASS, lies deeper.
+	return r.Scan(ctx, "/nova/chains/", "/nova/chains0/", "", func(path string, _ Version, value []byte) error {
 		row := &novav1.ChainRow{}
 		if err := proto.Unmarshal(value, row); err != nil {
 			return fmt.Errorf("decode %s: %w", path, err)
