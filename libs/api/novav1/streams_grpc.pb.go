@@ -31,7 +31,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Streams is the service of producers and readers. The gateway and every star implement it.
+// Streams is the service of producers and readers. The gateway implements all of it; a star implements
+// Produce and Read, and sends names and deletions to the gateway as UNIMPLEMENTED.
 type StreamsClient interface {
 	Create(ctx context.Context, in *CreateRequest, opts ...grpc.CallOption) (*StreamInfo, error)
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
@@ -138,7 +139,8 @@ type Streams_ReadClient = grpc.ServerStreamingClient[ReadResponse]
 // All implementations must embed UnimplementedStreamsServer
 // for forward compatibility.
 //
-// Streams is the service of producers and readers. The gateway and every star implement it.
+// Streams is the service of producers and readers. The gateway implements all of it; a star implements
+// Produce and Read, and sends names and deletions to the gateway as UNIMPLEMENTED.
 type StreamsServer interface {
 	Create(context.Context, *CreateRequest) (*StreamInfo, error)
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)

@@ -5,7 +5,7 @@
 // tail window and the lease. All streams of one life of the star hang on an *incarnation, which owns the
 // two chains, one a class, that their batches are written to.
 //
-//	Produce ──▶ attach (open.go) ──▶ gate (gate.go) ──▶ append (append.go) ──▶ chain (chain.go) ──▶ copies
+//	Produce ──▶ attach (open.go) ──▶ gate (gate.go, recover.go) ──▶ append (append.go) ──▶ chain (chain.go) ──▶ copies
 //	                                                       ▲                        │ commit, in slot order
 //	                                                       └──── ack, tail window ──┘
 //	absorb (absorb.go): refs of committed batches ──▶ segments and the head (libs/epoch)

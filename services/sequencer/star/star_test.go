@@ -46,6 +46,15 @@ func TestRecordsAreAcknowledgedInOrderAndReadBack(t *testing.T) {
 			if head := f.head(row); !epoch.CleanlyReleased(head) || head.GetCovered() != 100 {
 				t.Errorf("head after a clean stop: %v", head)
 			}
+			err := f.meta.Rows().Chains(t.Context(), func(c *novav1.ChainRow) error {
+				if c.GetState() != novav1.ChainState_CHAIN_STATE_SETTLED {
+					t.Errorf("chain %s is left %v by a clean stop: the next start would have to scan it", c.GetChain(), c.GetState())
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
 			f.start("two")
 			if diff := cmp.Diff(want[7:], f.read("two", "orders", 7)); diff != "" {
 				t.Errorf("cold read elsewhere (-want +got):\n%s", diff)
