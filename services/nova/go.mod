@@ -30,9 +30,7 @@ replace nova.internal/services/novactl => ../../services/novactl
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/prometheus/client_model v0.6.3
 	github.com/spf13/pflag v1.1.0
-	google.golang.org/protobuf v1.36.12
 	nova.internal/libs/events v0.0.0-00010101000000-000000000000
 	nova.internal/libs/oxiaembed v0.0.0-00010101000000-000000000000
 	nova.internal/libs/runtime v0.0.0-00010101000000-000000000000
@@ -86,6 +84,7 @@ require (
 	github.com/oxia-db/oxia v0.14.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
@@ -108,6 +107,7 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000 // indirect
 	nova.internal/libs/coord v0.0.0-00010101000000-000000000000 // indirect
 	nova.internal/libs/epoch v0.0.0-00010101000000-000000000000 // indirect

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"nova.internal/libs/runtime"
 	"nova.internal/services/gateway/gateway"
 	"nova.internal/services/placer/placer"
@@ -86,13 +88,12 @@ func Run(ctx context.Context, cfg Config, env runtime.Env, ready func(Addrs)) (e
 
 func startParts(ctx context.Context, cfg Config, data string, infra InfraAddrs, env runtime.Env, parts *stack) (Addrs, error) {
 	addrs := Addrs{Infra: infra, Stars: map[string]string{}}
-	all := newMetrics()
 	metastore := cfg.Star.Oxia
 	metastore.Durable, metastore.Ephemeral, metastore.SessionTimeout = infra.Oxia, infra.Ephemeral, cfg.SessionTimeout
 	copyOf := func(name string) string { return "file://" + filepath.Join(data, copiesDir, name) }
 	standard, express := []string{copyOf("standard")}, []string{copyOf("express-a"), copyOf("express-b"), copyOf("express-c")}
 
-	part := func(name string) runtime.Env { return all.env(name, env) }
+	part := func(name string) runtime.Env { return env.Part(name, prometheus.Labels{"part": name}) }
 	err := parts.push(ctx, "placer", func(ctx context.Context, ready func()) error {
 		c := placer.DefaultConfig()
 		c.Oxia, c.Oxia.Identity = metastore, "placer"
@@ -118,7 +119,7 @@ func startParts(ctx context.Context, cfg Config, data string, infra InfraAddrs, 
 		c.Listen, c.HTTP, c.Placer, c.NATS, c.Oxia, c.Oxia.Identity = cfg.Listen, cfg.HTTP, addrs.Placer, infra.NATS, metastore, "gateway"
 		c.Standard, c.Express = standard, express
 		own := part("gateway")
-		own.Health, own.Gatherer = env.Health, all // its HTTP speaks for the whole fleet
+		own.Health, own.Gatherer = env.Health, env.Gatherer // its HTTP speaks for the whole fleet
 		return gateway.Run(ctx, c, own, func(a gateway.Addrs) { addrs.Gateway, addrs.HTTP = a.GRPC, a.HTTP; ready() })
 	})
 }
