@@ -243,7 +243,7 @@ func (r *Registration) Close(ctx context.Context) error {
 	var errs [2]error
 	for i, o := range []*ownRow{&r.star, &r.stats} { // the liveness row first: it is what routes
 		if errs[i] = o.lock(ctx); errs[i] == nil { // behind the last write, which would bring the row back
-			errs[i] = r.client.deleteOwn(ctx, o.path, r.session)
+			errs[i] = r.fleet.client().deleteOwn(ctx, o.path, r.session)
 			o.unlock()
 		}
 	}

@@ -1,0 +1,350 @@
+package coord_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oxia-db/oxia/oxia"
+
+	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/coord"
+	"nova.internal/libs/coord/coordtest"
+)
+
+// expired is how long a session may outlive its last heartbeat: the timeout, and some for a busy machine.
+const expired = coord.MinSessionTimeout + 5*time.Second
+
+// cutStar is a star behind a proxy, and what another process sees.
+type cutStar struct {
+	fleet  *coord.Fleet
+	faults *coordtest.Faults
+	proxy  *coordtest.Proxy
+	sees   oxia.SyncClient
+}
+
+func newCutStar(t *testing.T, shards int) cutStar {
+	server := startOxia(t, shards)
+	s := cutStar{faults: &coordtest.Faults{}, proxy: coordtest.NewProxy(t, server.Addr()), sees: raw(t, server.Addr())}
+	cfg := config(s.proxy.Addr())
+	cfg.Wrap, cfg.RequestTimeout = s.faults.Wrap, time.Second
+	s.fleet = dial(t, cfg)
+	return s
+}
+
+func (s cutStar) gone(t *testing.T) {
+	t.Helper()
+	until(t, expired, "no row is left", func() bool { return len(fleetRows(t, s.sees)) == 0 })
+}
+
+// S03: whatever wrote an ephemeral row, first or again, the row dies with the session. The client is
+// killed as a process is: the wire goes, and nothing is closed.
+func TestNoWritePathMakesAnEphemeralRowOutliveItsSession(t *testing.T) {
+	t.Parallel()
+	for name, shards := range map[string]int{"one shard": 1, "four shards": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newCutStar(t, shards)
+			f, ctx := s.fleet, t.Context()
+			lose := func(prefix string) { s.faults.On("put", prefix, coordtest.Lose).Times(1) }
+			repeat := func(prefix string) { s.faults.On("put", prefix, coordtest.Repeat).Times(1) }
+
+			lose("/fleet/stars/")
+			if _, err := f.Register(ctx, star("a", "A1")); !errors.Is(err, coord.ErrUnknown) {
+				t.Fatal(err)
+			}
+			r := register(t, f, star("a", "A1")) // over the row that stands
+			lose("/fleet/stars/")
+			_ = r.Update(ctx, func(row *novav1.StarRow) { row.Draining = novav1.Draining_DRAINING_SERVING })
+			repeat("/fleet/stars/")
+			for _, saturated := range []bool{true, false} {
+				if err := r.Update(ctx, func(row *novav1.StarRow) { row.Saturated = saturated }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lose("/fleet/stats/")
+			_ = r.Stats(ctx, &novav1.StatsRow{Leaders: 1})
+			for leaders := range int64(3) {
+				if err := r.Stats(ctx, &novav1.StatsRow{Leaders: leaders}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			acquire(t, f, "s")
+			acquire(t, f, "s") // healed
+			repeat("/fleet/leases/")
+			acquire(t, f, "s") // healed again
+			lose("/fleet/leases/t")
+			_, _ = f.Leases().Acquire(ctx, "t", true)
+			lose("/fleet/roles/")
+			_, _ = f.Roles().Claim(ctx, "settle/a/A1/standard")
+			for _, path := range []string{"settle/a/A1/standard", "fence/b/B1/express", "drainer"} {
+				if _, err := f.Roles().Claim(ctx, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			if stand := fleetRows(t, s.sees); len(stand) != 7 {
+				t.Fatalf("rows: %v", stand)
+			}
+			rows := s.sees.RangeScan(ctx, "/fleet/", "/fleet0/")
+			for g := range rows {
+				if g.Err != nil || !g.Version.Ephemeral || g.Version.SessionId != r.SessionID() {
+					t.Errorf("%s: ephemeral %t, session %d of %d, %v", g.Key, g.Version.Ephemeral, g.Version.SessionId, r.SessionID(), g.Err)
+				}
+			}
+			s.proxy.Cut()
+			s.gone(t)
+		})
+	}
+}
+
+func TestALostSessionIsNoticedOnceAndTheStarComesBack(t *testing.T) {
+	t.Parallel()
+	s := newCutStar(t, 1)
+	r := register(t, s.fleet, star("a", "A1"))
+	lease := acquire(t, s.fleet, "s")
+	s.proxy.Cut()
+	s.gone(t)
+	if isLost(r) {
+		t.Error("lost before anybody could know")
+	}
+	s.proxy.Mend()
+	select {
+	case <-r.Lost():
+	case <-time.After(10 * time.Second):
+		t.Fatal("not noticed")
+	}
+	_, err := s.fleet.Leases().Acquire(t.Context(), "t", false)
+	want(t, err, coord.ErrNotRegistered)
+	want(t, r.Update(t.Context(), func(row *novav1.StarRow) { row.Saturated = true }), coord.ErrSessionLost)
+	want(t, r.Stats(t.Context(), &novav1.StatsRow{}), coord.ErrSessionLost)
+
+	if err := s.fleet.Reconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := register(t, s.fleet, star("a", "A1"))
+	if again.SessionID() == r.SessionID() {
+		t.Error("the session is the old one")
+	}
+	if back := acquire(t, s.fleet, "s"); back.Healed || back.Version == lease.Version {
+		t.Errorf("healed %t, version %d after %d", back.Healed, back.Version, lease.Version)
+	}
+	if isLost(again) {
+		t.Error("lost again")
+	}
+	if err := r.Close(t.Context()); err != nil { // of the old one: it owns nothing any more
+		t.Fatal(err)
+	}
+	if stand := fleetRows(t, s.sees); len(stand) != 2 {
+		t.Errorf("rows: %v", stand)
+	}
+}
+
+// Oxia's client starts a new session by itself. What it writes under that one must not stand: it would
+// not die with the star's rows, and the star takes itself for dead.
+func TestNothingIsLeftUnderASessionThatTheStarDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(context.Context, cutStar, *coord.Registration) error{
+		"a lease": func(ctx context.Context, s cutStar, _ *coord.Registration) error {
+			_, err := s.fleet.Leases().Acquire(ctx, "s", false)
+			return err
+		},
+		"stats": func(ctx context.Context, _ cutStar, r *coord.Registration) error {
+			return r.Stats(ctx, &novav1.StatsRow{Leaders: 1})
+		},
+		"an update": func(ctx context.Context, _ cutStar, r *coord.Registration) error {
+			return r.Update(ctx, func(row *novav1.StarRow) { row.Saturated = !row.GetSaturated() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newCutStar(t, 1)
+			r := register(t, s.fleet, star("a", "A1"))
+			watch := s.faults.On("get", "/fleet/stars/a", coordtest.Drop) // only a write can notice it
+			s.proxy.Cut()
+			s.gone(t)
+			s.proxy.Mend()
+			until(t, 20*time.Second, "a write notices it", func() bool {
+				if err := write(t.Context(), s, r); err == nil {
+					t.Fatal("a write succeeded")
+				}
+				if name != "a lease" && watch.Hits() > 0 { // a conflict leads to a look, which must succeed now
+					watch.Off()
+				}
+				return isLost(r)
+			})
+			until(t, 5*time.Second, "no row is left", func() bool { return len(fleetRows(t, s.sees)) == 0 })
+		})
+	}
+}
+
+func TestAnInterruptionShorterThanTheSessionIsNoLoss(t *testing.T) {
+	t.Parallel()
+	server := startOxia(t, 1)
+	proxy := coordtest.NewProxy(t, server.Addr())
+	cfg := config(proxy.Addr())
+	cfg.SessionTimeout = 20 * time.Second
+	f := dial(t, cfg)
+	r := register(t, f, star("a", "A1"))
+	proxy.Cut()
+	began := time.Now()
+	time.Sleep(500 * time.Millisecond)
+	if r.Confirmed().After(began) {
+		t.Errorf("confirmed at %v, after the cut at %v", r.Confirmed(), began)
+	}
+	proxy.Mend()
+	until(t, 15*time.Second, "the session is confirmed", func() bool { return r.Confirmed().After(began.Add(500 * time.Millisecond)) })
+	if isLost(r) {
+		t.Error("lost")
+	}
+}
+
+func TestALivenessRowThatIsTakenAwayIsALoss(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*testing.T, oxia.SyncClient){
+		"deleted": func(t *testing.T, c oxia.SyncClient) {
+			if err := c.Delete(t.Context(), "/fleet/stars/a", oxia.PartitionKey("fleet")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another's": func(t *testing.T, c oxia.SyncClient) {
+			if _, _, err := c.Put(t.Context(), "/fleet/stars/a", nil, oxia.PartitionKey("fleet"), oxia.Ephemeral()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := startOxia(t, 1)
+			f, client := dial(t, config(server.Addr())), raw(t, server.Addr())
+			r := register(t, f, star("a", "A1"))
+			away(t, client)
+			select {
+			case <-r.Lost():
+			case <-time.After(10 * time.Second):
+				t.Fatal("not noticed")
+			}
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if stand := fleetRows(t, client); (len(stand) == 1) != (name == "another's") {
+				t.Errorf("rows: %v", stand)
+			}
+		})
+	}
+}
+
+// A star that comes back over a client that could not close its session takes its own row over.
+func TestAStarComesBackOverItsOwnRow(t *testing.T) {
+	t.Parallel()
+	server := startOxia(t, 1)
+	proxy, client := coordtest.NewProxy(t, server.Addr()), raw(t, server.Addr())
+	cfg := config(proxy.Addr())
+	cfg.SessionTimeout = time.Minute
+	before := dial(t, cfg)
+	old := register(t, before, star("a", "A1"))
+	proxy.Cut()
+	cfg.Ephemeral, cfg.Durable = server.Addr(), server.Addr()
+	f := dial(t, cfg)
+	began := time.Now()
+	r := register(t, f, star("a", "A1"))
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if r.SessionID() == old.SessionID() {
+		t.Error("the session is the old one")
+	}
+	proxy.Mend()
+	if err := before.Close(); err != nil { // the old session ends: the row is not its any more
+		t.Fatal(err)
+	}
+	if stand := fleetRows(t, client); len(stand) != 1 {
+		t.Errorf("rows: %v", stand)
+	}
+}
+
+// Under the race detector: a client is replaced and closed while others use it.
+func TestReconnectingUnderLoadLeavesAFleetThatWorks(t *testing.T) {
+	t.Parallel()
+	server := startOxia(t, 2)
+	f, client := dial(t, config(server.Addr())), raw(t, server.Addr())
+	old := register(t, f, star("a", "A1"))
+	load, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 8 {
+		id := string(rune('s' + i))
+		all.Go(func() {
+			for load.Err() == nil {
+				if lease, err := f.Leases().Acquire(load, id, false); err == nil {
+					_ = f.Leases().Release(load, lease)
+				}
+				_, _ = f.Registry().Within(load, 0)
+				_, _ = f.Leases().Holder(load, id)
+			}
+		})
+	}
+	var r *coord.Registration
+	for range 10 {
+		if err := f.Reconnect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r = register(t, f, star("a", "A1"))
+	}
+	stop()
+	all.Wait()
+	if !isLost(old) || isLost(r) {
+		t.Errorf("the first registration is lost: %t; the last: %t", isLost(old), isLost(r))
+	}
+	acquire(t, f, "z")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 5*time.Second, "no row is left", func() bool { return len(fleetRows(t, client)) == 0 })
+	if err := f.Reconnect(t.Context()); err == nil {
+		t.Error("a closed fleet was connected again")
+	}
+}
+
+func TestReconnectingInVainChangesNothing(t *testing.T) {
+	t.Parallel()
+	server := startOxia(t, 1)
+	proxy := coordtest.NewProxy(t, server.Addr())
+	cfg := config(proxy.Addr())
+	cfg.SessionTimeout, cfg.DialTimeout = time.Minute, 500*time.Millisecond
+	f := dial(t, cfg)
+	r := register(t, f, star("a", "A1"))
+	proxy.Cut()
+	if err := f.Reconnect(t.Context()); err == nil || !strings.Contains(err.Error(), proxy.Addr()) {
+		t.Fatalf("error is %v", err)
+	}
+	proxy.Mend()
+	if isLost(r) {
+		t.Error("lost")
+	}
+	until(t, 10*time.Second, "an update is taken", func() bool {
+		return r.Update(t.Context(), func(row *novav1.StarRow) { row.Saturated = true }) == nil
+	})
+}
+
+func TestClosingAFleetIsBoundedWhenOxiaIsAway(t *testing.T) {
+	t.Parallel()
+	server := startOxia(t, 1)
+	proxy := coordtest.NewProxy(t, server.Addr())
+	cfg := config(proxy.Addr())
+	cfg.Log = slog.New(slog.DiscardHandler)
+	f := dial(t, cfg)
+	r := register(t, f, star("a", "A1"))
+	proxy.Stall()
+	began := time.Now()
+	_ = r.Close(within(t, time.Second))
+	if err := f.Close(); err == nil {
+		t.Error("an end that nobody heard of is called clean")
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
