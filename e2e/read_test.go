@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nova.internal/e2e/process"
+	"nova.internal/libs/api"
 	"nova.internal/libs/client"
 )
 
@@ -167,5 +168,53 @@ func TestReadsBeginAndEndWhereTheyAreTold(t *testing.T) {
 				t.Errorf("after the last: %v, %v", record, err)
 			}
 		})
+	}
+}
+
+// TestADeletedStreamEndsItsProducersAndReaders deletes a stream while it is written and followed: both
+// hear that it is gone, at once and not at the leader's next absorb.
+func TestADeletedStreamEndsItsProducersAndReaders(t *testing.T) {
+	nova := startNova(t)
+	c := dial(t, nova.Gateway)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := newWorkload(1)
+	if err := w.create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	load, stop := context.WithCancel(ctx)
+	defer stop()
+	written := make(chan []error, 1)
+	go func() { written <- w.write(load, c, 1, time.Millisecond) }()
+	r, err := c.Reader(ctx, w.names[0], client.ReaderOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for range 50 {
+		if _, err := r.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if err := c.Delete(ctx, w.names[0]); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = r.Next(ctx)
+	}
+	if !errors.Is(err, api.ErrUnknownStream) {
+		t.Errorf("the reader heard %v, want no such stream", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the reader heard it only after %v", took)
+	}
+	if n := metric(t, nova.HTTP, "nova_leaderships_deposed_total"); n != 1 {
+		t.Errorf("%v leaderships were deposed, want the deleted stream's", n)
+	}
+	stop()
+	errs := <-written
+	if len(errs) != 1 || !errors.Is(errs[0], api.ErrUnknownStream) {
+		t.Errorf("the producer heard %v, want no such stream", errs)
 	}
 }

@@ -983,6 +983,86 @@ func (*SettleResponse) Descriptor() ([]byte, []int) {
 	return file_nova_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
+type DropRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropRequest) Reset() {
+	*x = DropRequest{}
+	mi := &file_nova_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropRequest) ProtoMessage() {}
+
+func (x *DropRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropRequest.ProtoReflect.Descriptor instead.
+func (*DropRequest) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DropRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type DropResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropResponse) Reset() {
+	*x = DropResponse{}
+	mi := &file_nova_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropResponse) ProtoMessage() {}
+
+func (x *DropResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropResponse.ProtoReflect.Descriptor instead.
+func (*DropResponse) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
 type TailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -992,7 +1072,7 @@ type TailRequest struct {
 
 func (x *TailRequest) Reset() {
 	*x = TailRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1084,7 @@ func (x *TailRequest) String() string {
 func (*TailRequest) ProtoMessage() {}
 
 func (x *TailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1097,7 @@ func (x *TailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailRequest.ProtoReflect.Descriptor instead.
 func (*TailRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TailRequest) GetId() string {
@@ -1037,7 +1117,7 @@ type TailResponse struct {
 
 func (x *TailResponse) Reset() {
 	*x = TailResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1129,7 @@ func (x *TailResponse) String() string {
 func (*TailResponse) ProtoMessage() {}
 
 func (x *TailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1142,7 @@ func (x *TailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailResponse.ProtoReflect.Descriptor instead.
 func (*TailResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TailResponse) GetNext() uint64 {
@@ -1090,7 +1170,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1182,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1195,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveRequest) GetId() string {
@@ -1155,7 +1235,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1247,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1260,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveResponse) GetHolder() string {
@@ -1250,7 +1330,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1342,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1355,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Candidate) GetStar() string {
@@ -1307,7 +1387,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1399,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1412,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 type FleetResponse struct {
@@ -1344,7 +1424,7 @@ type FleetResponse struct {
 
 func (x *FleetResponse) Reset() {
 	*x = FleetResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1436,7 @@ func (x *FleetResponse) String() string {
 func (*FleetResponse) ProtoMessage() {}
 
 func (x *FleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1449,7 @@ func (x *FleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetResponse.ProtoReflect.Descriptor instead.
 func (*FleetResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FleetResponse) GetStars() []*FleetStar {
@@ -1389,7 +1469,7 @@ type FleetStar struct {
 
 func (x *FleetStar) Reset() {
 	*x = FleetStar{}
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1481,7 @@ func (x *FleetStar) String() string {
 func (*FleetStar) ProtoMessage() {}
 
 func (x *FleetStar) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1494,7 @@ func (x *FleetStar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStar.ProtoReflect.Descriptor instead.
 func (*FleetStar) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FleetStar) GetStar() *StarRow {
@@ -1441,7 +1521,7 @@ type AdminHandoffRequest struct {
 
 func (x *AdminHandoffRequest) Reset() {
 	*x = AdminHandoffRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1533,7 @@ func (x *AdminHandoffRequest) String() string {
 func (*AdminHandoffRequest) ProtoMessage() {}
 
 func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1546,7 @@ func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffRequest.ProtoReflect.Descriptor instead.
 func (*AdminHandoffRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdminHandoffRequest) GetName() string {
@@ -1496,7 +1576,7 @@ type AdminHandoffResponse struct {
 
 func (x *AdminHandoffResponse) Reset() {
 	*x = AdminHandoffResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1588,7 @@ func (x *AdminHandoffResponse) String() string {
 func (*AdminHandoffResponse) ProtoMessage() {}
 
 func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1601,7 @@ func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffResponse.ProtoReflect.Descriptor instead.
 func (*AdminHandoffResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AdminHandoffResponse) GetHandoff() string {
@@ -1572,7 +1652,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[25]
+	mi := &file_nova_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1664,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[25]
+	mi := &file_nova_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1677,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EventsRequest) GetFollow() bool {
@@ -1646,7 +1726,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[26]
+	mi := &file_nova_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1738,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[26]
+	mi := &file_nova_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1751,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EventsResponse) GetSubject() string {
@@ -1766,6 +1846,9 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\rSettleRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x10\n" +
 	"\x0eSettleResponse\"\x1d\n" +
+	"\vDropRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x0e\n" +
+	"\fDropResponse\"\x1d\n" +
 	"\vTailRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"8\n" +
 	"\fTailResponse\x12\x12\n" +
@@ -1816,7 +1899,7 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1f\n" +
 	"\vcloud_event\x18\x02 \x01(\fR\n" +
 	"cloudEvent\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xaf\x03\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xe4\x03\n" +
 	"\x04Star\x12H\n" +
 	"\vLeaderships\x12\x1b.nova.v1.LeadershipsRequest\x1a\x1c.nova.v1.LeadershipsResponse\x12<\n" +
 	"\aHandoff\x12\x17.nova.v1.HandoffRequest\x1a\x18.nova.v1.HandoffResponse\x12<\n" +
@@ -1824,6 +1907,7 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\x04Take\x12\x14.nova.v1.TakeRequest\x1a\x15.nova.v1.TakeResponse\x12<\n" +
 	"\aRelease\x12\x17.nova.v1.ReleaseRequest\x1a\x18.nova.v1.ReleaseResponse\x129\n" +
 	"\x06Settle\x12\x16.nova.v1.SettleRequest\x1a\x17.nova.v1.SettleResponse\x123\n" +
+	"\x04Drop\x12\x14.nova.v1.DropRequest\x1a\x15.nova.v1.DropResponse\x123\n" +
 	"\x04Tail\x12\x14.nova.v1.TailRequest\x1a\x15.nova.v1.TailResponse2F\n" +
 	"\x06Placer\x12<\n" +
 	"\aResolve\x12\x17.nova.v1.ResolveRequest\x1a\x18.nova.v1.ResolveResponse2\xc4\x01\n" +
@@ -1844,7 +1928,7 @@ func file_nova_v1_control_proto_rawDescGZIP() []byte {
 	return file_nova_v1_control_proto_rawDescData
 }
 
-var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_nova_v1_control_proto_goTypes = []any{
 	(*LeadershipsRequest)(nil),   // 0: nova.v1.LeadershipsRequest
 	(*LeadershipsResponse)(nil),  // 1: nova.v1.LeadershipsResponse
@@ -1861,55 +1945,59 @@ var file_nova_v1_control_proto_goTypes = []any{
 	(*EvidenceBatch)(nil),        // 12: nova.v1.EvidenceBatch
 	(*SettleRequest)(nil),        // 13: nova.v1.SettleRequest
 	(*SettleResponse)(nil),       // 14: nova.v1.SettleResponse
-	(*TailRequest)(nil),          // 15: nova.v1.TailRequest
-	(*TailResponse)(nil),         // 16: nova.v1.TailResponse
-	(*ResolveRequest)(nil),       // 17: nova.v1.ResolveRequest
-	(*ResolveResponse)(nil),      // 18: nova.v1.ResolveResponse
-	(*Candidate)(nil),            // 19: nova.v1.Candidate
-	(*FleetRequest)(nil),         // 20: nova.v1.FleetRequest
-	(*FleetResponse)(nil),        // 21: nova.v1.FleetResponse
-	(*FleetStar)(nil),            // 22: nova.v1.FleetStar
-	(*AdminHandoffRequest)(nil),  // 23: nova.v1.AdminHandoffRequest
-	(*AdminHandoffResponse)(nil), // 24: nova.v1.AdminHandoffResponse
-	(*EventsRequest)(nil),        // 25: nova.v1.EventsRequest
-	(*EventsResponse)(nil),       // 26: nova.v1.EventsResponse
-	(Class)(0),                   // 27: nova.v1.Class
-	(*StarRow)(nil),              // 28: nova.v1.StarRow
-	(*StatsRow)(nil),             // 29: nova.v1.StatsRow
+	(*DropRequest)(nil),          // 15: nova.v1.DropRequest
+	(*DropResponse)(nil),         // 16: nova.v1.DropResponse
+	(*TailRequest)(nil),          // 17: nova.v1.TailRequest
+	(*TailResponse)(nil),         // 18: nova.v1.TailResponse
+	(*ResolveRequest)(nil),       // 19: nova.v1.ResolveRequest
+	(*ResolveResponse)(nil),      // 20: nova.v1.ResolveResponse
+	(*Candidate)(nil),            // 21: nova.v1.Candidate
+	(*FleetRequest)(nil),         // 22: nova.v1.FleetRequest
+	(*FleetResponse)(nil),        // 23: nova.v1.FleetResponse
+	(*FleetStar)(nil),            // 24: nova.v1.FleetStar
+	(*AdminHandoffRequest)(nil),  // 25: nova.v1.AdminHandoffRequest
+	(*AdminHandoffResponse)(nil), // 26: nova.v1.AdminHandoffResponse
+	(*EventsRequest)(nil),        // 27: nova.v1.EventsRequest
+	(*EventsResponse)(nil),       // 28: nova.v1.EventsResponse
+	(Class)(0),                   // 29: nova.v1.Class
+	(*StarRow)(nil),              // 30: nova.v1.StarRow
+	(*StatsRow)(nil),             // 31: nova.v1.StatsRow
 }
 var file_nova_v1_control_proto_depIdxs = []int32{
 	2,  // 0: nova.v1.LeadershipsResponse.leaderships:type_name -> nova.v1.LeadershipInfo
-	27, // 1: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
+	29, // 1: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
 	11, // 2: nova.v1.ReleaseResponse.evidence:type_name -> nova.v1.Evidence
 	12, // 3: nova.v1.Evidence.batches:type_name -> nova.v1.EvidenceBatch
-	19, // 4: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
-	22, // 5: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
-	28, // 6: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
-	29, // 7: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
+	21, // 4: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
+	24, // 5: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
+	30, // 6: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
+	31, // 7: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
 	0,  // 8: nova.v1.Star.Leaderships:input_type -> nova.v1.LeadershipsRequest
 	3,  // 9: nova.v1.Star.Handoff:input_type -> nova.v1.HandoffRequest
 	5,  // 10: nova.v1.Star.Prepare:input_type -> nova.v1.PrepareRequest
 	7,  // 11: nova.v1.Star.Take:input_type -> nova.v1.TakeRequest
 	9,  // 12: nova.v1.Star.Release:input_type -> nova.v1.ReleaseRequest
 	13, // 13: nova.v1.Star.Settle:input_type -> nova.v1.SettleRequest
-	15, // 14: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
-	17, // 15: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
-	20, // 16: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
-	23, // 17: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
-	25, // 18: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
-	1,  // 19: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
-	4,  // 20: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
-	6,  // 21: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
-	8,  // 22: nova.v1.Star.Take:output_type -> nova.v1.TakeResponse
-	10, // 23: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
-	14, // 24: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
-	16, // 25: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
-	18, // 26: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
-	21, // 27: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
-	24, // 28: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
-	26, // 29: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
-	19, // [19:30] is the sub-list for method output_type
-	8,  // [8:19] is the sub-list for method input_type
+	15, // 14: nova.v1.Star.Drop:input_type -> nova.v1.DropRequest
+	17, // 15: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
+	19, // 16: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
+	22, // 17: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
+	25, // 18: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
+	27, // 19: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
+	1,  // 20: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
+	4,  // 21: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
+	6,  // 22: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
+	8,  // 23: nova.v1.Star.Take:output_type -> nova.v1.TakeResponse
+	10, // 24: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
+	14, // 25: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
+	16, // 26: nova.v1.Star.Drop:output_type -> nova.v1.DropResponse
+	18, // 27: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
+	20, // 28: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
+	23, // 29: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
+	26, // 30: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
+	28, // 31: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
+	20, // [20:32] is the sub-list for method output_type
+	8,  // [8:20] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -1931,7 +2019,7 @@ func file_nova_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nova_v1_control_proto_rawDesc), len(file_nova_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -25,6 +25,7 @@ const (
 	Star_Take_FullMethodName        = "/nova.v1.Star/Take"
 	Star_Release_FullMethodName     = "/nova.v1.Star/Release"
 	Star_Settle_FullMethodName      = "/nova.v1.Star/Settle"
+	Star_Drop_FullMethodName        = "/nova.v1.Star/Drop"
 	Star_Tail_FullMethodName        = "/nova.v1.Star/Tail"
 )
 
@@ -47,6 +48,9 @@ type StarClient interface {
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
+	// Drop tells a star that a stream was deleted, so that its leadership ends now and not at its next
+	// look at the head. The star believes the head alone.
+	Drop(ctx context.Context, in *DropRequest, opts ...grpc.CallOption) (*DropResponse, error)
 	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(ctx context.Context, in *TailRequest, opts ...grpc.CallOption) (*TailResponse, error)
 }
@@ -119,6 +123,16 @@ func (c *starClient) Settle(ctx context.Context, in *SettleRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *starClient) Drop(ctx context.Context, in *DropRequest, opts ...grpc.CallOption) (*DropResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DropResponse)
+	err := c.cc.Invoke(ctx, Star_Drop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *starClient) Tail(ctx context.Context, in *TailRequest, opts ...grpc.CallOption) (*TailResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TailResponse)
@@ -148,6 +162,9 @@ type StarServer interface {
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Settle asks that a stream without a living holder be brought to a clean mark.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
+	// Drop tells a star that a stream was deleted, so that its leadership ends now and not at its next
+	// look at the head. The star believes the head alone.
+	Drop(context.Context, *DropRequest) (*DropResponse, error)
 	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(context.Context, *TailRequest) (*TailResponse, error)
 	mustEmbedUnimplementedStarServer()
@@ -177,6 +194,9 @@ func (UnimplementedStarServer) Release(context.Context, *ReleaseRequest) (*Relea
 }
 func (UnimplementedStarServer) Settle(context.Context, *SettleRequest) (*SettleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Settle not implemented")
+}
+func (UnimplementedStarServer) Drop(context.Context, *DropRequest) (*DropResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Drop not implemented")
 }
 func (UnimplementedStarServer) Tail(context.Context, *TailRequest) (*TailResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Tail not implemented")
@@ -310,6 +330,24 @@ func _Star_Settle_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Star_Drop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DropRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StarServer).Drop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Star_Drop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StarServer).Drop(ctx, req.(*DropRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Star_Tail_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TailRequest)
 	if err := dec(in); err != nil {
@@ -358,6 +396,10 @@ var Star_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Settle",
 			Handler:    _Star_Settle_Handler,
+		},
+		{
+			MethodName: "Drop",
+			Handler:    _Star_Drop_Handler,
 		},
 		{
 			MethodName: "Tail",

@@ -106,10 +106,34 @@ func (g *Gateway) bury(ctx context.Context, row *novav1.NameRow) error {
 	if err != nil {
 		return err
 	}
+	g.dropAtLeader(ctx, row.GetId())
 	if err := g.fleet.Names().Delete(ctx, row.GetName(), row.GetId()); err != nil {
 		return err
 	}
 	return g.fleet.Rows().DeleteStream(ctx, row.GetId())
+}
+
+// dropAtLeader tells the leader that the stream is gone. One that does not hear it finds out at its next
+// look at the head, so whatever comes of the call is no matter here.
+func (g *Gateway) dropAtLeader(ctx context.Context, id string) {
+	lease, err := g.holder(ctx, id)
+	if err != nil || lease == nil {
+		return
+	}
+	leader := g.named(ctx, lease.GetStar())
+	if !leader.known() {
+		return
+	}
+	limit, cancel := context.WithTimeout(ctx, tailWait)
+	defer cancel()
+	cc, done, err := g.conns.get(leader.address)
+	if err != nil {
+		return
+	}
+	defer done()
+	if _, err := novav1.NewStarClient(cc).Drop(limit, &novav1.DropRequest{Id: id}); err != nil {
+		g.log.Debug("the leader was not told of a deletion", "id", id, "star", leader.star, "err", err)
+	}
 }
 
 // repeated does again what ended with an unknown outcome. Each of the writes reads before it writes.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"nova.internal/libs/api/novav1"
+	"nova.internal/libs/epoch"
 )
 
 // Leaderships lists what this star leads, hottest first (novav1.StarServer).
@@ -42,4 +43,18 @@ func (s *stream) info() *novav1.LeadershipInfo {
 		AppendBytesPerSecond: s.meter.appendRate, HotReadBytesPerSecond: s.meter.hotReadRate,
 		State: s.state.Phase.String(), Class: s.class,
 	}
+}
+
+// Drop ends the leadership of a stream whose head says that it was deleted; its producers and readers
+// hear NOT_FOUND (novav1.StarServer).
+func (s *Star) Drop(ctx context.Context, r *novav1.DropRequest) (*novav1.DropResponse, error) {
+	head, err := s.readHead(ctx, r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	if st := s.current().find(r.GetId()); st != nil && head.GetDeleted() {
+		st.depose(epoch.ErrDeleted)
+		st.chain.covered(st.id, head)
+	}
+	return &novav1.DropResponse{}, nil
 }
