@@ -15,13 +15,24 @@ const (
 	// lanes and laneWidth bound what is under way in one client. Oxia's client takes calls without a bound
 	// and sends what has waited however long ago its caller left, so that an outage would end with a queue
 	// of stale writes. A lane is a contiguous part of the hash space, as a shard is: a shard that is away
-	// fills its own lanes and no other's.
+	// fills its own lanes and no other's. So does each kind of call: ephemeral puts may all wait for a
+	// session, and the reads that would notice its loss must not wait behind them.
 	lanes     = 64
 	laneWidth = 64
 
 	// drainGrace is how long closing waits for calls under way, and closeLimit how long for all.
 	drainGrace = 250 * time.Millisecond
 	closeLimit = 2 * time.Second
+)
+
+// kind is what a call waits for in Oxia's client.
+type kind int
+
+const (
+	reading kind = iota
+	writing
+	writingEphemeral // first for the session
+	kinds
 )
 
 // client gives each call of one Oxia client a deadline that holds. Oxia's own does not:
@@ -39,7 +50,7 @@ type client struct {
 
 	life context.Context // ends when the client is closed
 	end  context.CancelFunc
-	lane [lanes]chan struct{}
+	lane [kinds][lanes]chan struct{}
 
 	mu     sync.Mutex
 	closed bool
@@ -49,19 +60,21 @@ type client struct {
 func newClient(kv KV, timeout time.Duration) *client {
 	c := &client{kv: kv, timeout: timeout}
 	c.life, c.end = context.WithCancel(context.Background())
-	for i := range c.lane {
-		c.lane[i] = make(chan struct{}, laneWidth)
+	for kind := range c.lane {
+		for i := range c.lane[kind] {
+			c.lane[kind][i] = make(chan struct{}, laneWidth)
+		}
 	}
 	return c
 }
 
 // aside runs call on a goroutine of its own and waits for its answer, c.timeout, or ctx. An answer that
 // comes after its caller left goes to late, where there is one and the call succeeded.
-func aside[T any](ctx context.Context, c *client, partition string, call func(context.Context) (T, error), late func(T)) (T, error) {
+func aside[T any](ctx context.Context, c *client, k kind, partition string, call func(context.Context) (T, error), late func(T)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	lane := c.lane[hash.Xxh332(partition)>>26] // 26: 64 lanes of a 32-bit hash
+	lane := c.lane[k][hash.Xxh332(partition)>>26] // 26: 64 lanes of a 32-bit hash
 	if ctx.Err() != nil {
 		return none, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 	}
@@ -117,7 +130,7 @@ type stored struct {
 }
 
 func (c *client) get(ctx context.Context, key, partition string, options ...oxia.GetOption) (stored, error) {
-	r, err := aside(ctx, c, partition, func(ctx context.Context) (stored, error) {
+	r, err := aside(ctx, c, reading, partition, func(ctx context.Context) (stored, error) {
 		key, value, version, err := c.kv.Get(ctx, key, append(options, oxia.PartitionKey(partition))...)
 		return stored{key, value, version}, err
 	}, nil)
@@ -125,7 +138,7 @@ func (c *client) get(ctx context.Context, key, partition string, options ...oxia
 }
 
 func (c *client) put(ctx context.Context, key, partition string, value []byte, at Version) (oxia.Version, error) {
-	v, err := aside(ctx, c, partition, func(ctx context.Context) (oxia.Version, error) {
+	v, err := aside(ctx, c, writing, partition, func(ctx context.Context) (oxia.Version, error) {
 		_, version, err := c.kv.Put(ctx, key, value, append(condition(at), oxia.PartitionKey(partition))...)
 		return version, err
 	}, nil)
@@ -142,7 +155,7 @@ func (c *client) putEphemeral(ctx context.Context, key string, value []byte, at 
 			_ = c.kv.Delete(c.life, key, oxia.PartitionKey(fleetPartition), oxia.ExpectedVersionId(v.VersionId))
 		}
 	}
-	v, err := aside(ctx, c, fleetPartition, func(ctx context.Context) (oxia.Version, error) {
+	v, err := aside(ctx, c, writingEphemeral, fleetPartition, func(ctx context.Context) (oxia.Version, error) {
 		options := append(condition(at), oxia.Ephemeral(), oxia.PartitionKey(fleetPartition))
 		_, version, err := c.kv.Put(ctx, key, value, options...)
 		return version, err
@@ -153,7 +166,7 @@ func (c *client) putEphemeral(ctx context.Context, key string, value []byte, at 
 // delete removes the row at that version; one that is gone is ErrNotFound, one that changed ErrConflict.
 // Oxia calls both a conflict, also when the client repeats a deletion whose answer was lost.
 func (c *client) delete(ctx context.Context, key, partition string, at Version) error {
-	_, err := aside(ctx, c, partition, func(ctx context.Context) (struct{}, error) {
+	_, err := aside(ctx, c, writing, partition, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.kv.Delete(ctx, key, oxia.PartitionKey(partition), oxia.ExpectedVersionId(int64(at)))
 	}, nil)
 	if err = verdict("delete "+key, err); isConflict(err) {
@@ -165,7 +178,7 @@ func (c *client) delete(ctx context.Context, key, partition string, at Version) 
 }
 
 func (c *client) deleteRange(ctx context.Context, from, to, partition string) error {
-	_, err := aside(ctx, c, partition, func(ctx context.Context) (struct{}, error) {
+	_, err := aside(ctx, c, writing, partition, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.kv.DeleteRange(ctx, from, to, oxia.PartitionKey(partition))
 	}, nil)
 	return verdict("delete from "+from, err)

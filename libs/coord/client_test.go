@@ -102,6 +102,27 @@ func TestAShardThatIsAwayHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// The reads that notice a lost session must get through while every ephemeral put waits for a new one.
+func TestPutsThatWaitForASessionHoldUpNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := &gated{stuck: func(key string) bool { return key == "put" }, gate: make(chan struct{})}
+		c := newClient(kv, 3*time.Second)
+		for range 3 * laneWidth {
+			go func() { _, _ = c.putEphemeral(t.Context(), "put", nil, anyVersion) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if _, err := c.get(t.Context(), "get", fleetPartition); err != nil || time.Since(began) > 0 {
+			t.Errorf("a read after %v: %v", time.Since(began), err)
+		}
+		if err := c.deleteRow(t.Context(), "get", 1); err != nil || time.Since(began) > 0 {
+			t.Errorf("a deletion after %v: %v", time.Since(began), err)
+		}
+		time.Sleep(4 * time.Second)
+		_ = c.close()
+	})
+}
+
 func TestARowCreatedForACallerWhoLeftIsRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at      Version

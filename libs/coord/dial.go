@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,16 +29,19 @@ const (
 // dial makes a client once the instance has answered. It waits for that up to cfg.DialTimeout, since
 // services start in any order.
 func dial(ctx context.Context, cfg Config, at instance, linger time.Duration) (*client, error) {
-	ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
+	limited, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
 	defer cancel()
 	began := time.Now()
 	// Where Oxia's client is made in vain it leaves a connection and a goroutine behind that ask for ever.
-	err := reach(ctx, at)
+	err := reach(limited, at)
 	var kv KV
 	if err == nil {
-		kv, err = connect(ctx, cfg, at, linger)
+		kv, err = connect(limited, cfg, at, linger)
 	}
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 		return nil, fmt.Errorf("no answer from oxia (%s) at %s within %v: %w; is it running there, and is the address right?",
 			at.name, at.address, time.Since(began).Round(time.Millisecond), err)
 	}
@@ -57,16 +59,16 @@ func reach(ctx context.Context, at instance) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil || last == nil {
-			last = err // what the server said is worth more than that time ran out
-		}
 		if final(err) {
-			return last
+			return err
+		}
+		if ctx.Err() == nil || last == nil { // what the server said is worth more than that time ran out
+			last = err
 		}
 		select {
 		case <-time.After(probePause):
 		case <-ctx.Done():
-			return errors.Join(last, context.Cause(ctx))
+			return last
 		}
 	}
 }

@@ -116,7 +116,6 @@ func isLost(r *coord.Registration) bool {
 	}
 }
 
-
 func want(t testing.TB, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
