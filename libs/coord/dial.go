@@ -107,6 +107,13 @@ func final(err error) bool {
 	return false
 }
 
+// patient takes the answer of every read, also when the client is being closed: see client.
+type patient struct{ oxia.SyncClient }
+
+func (p patient) Get(ctx context.Context, key string, options ...oxia.GetOption) (string, []byte, oxia.Version, error) {
+	return p.SyncClient.Get(context.WithoutCancel(ctx), key, options...)
+}
+
 // connect makes Oxia's client, whose own dial takes no context.
 func connect(ctx context.Context, cfg Config, at instance, linger time.Duration) (KV, error) {
 	options := []oxia.ClientOption{
@@ -123,7 +130,7 @@ func connect(ctx context.Context, cfg Config, at instance, linger time.Duration)
 	done := make(chan made, 1)
 	go func() {
 		kv, err := oxia.NewSyncClient(at.address, options...)
-		done <- made{kv, err}
+		done <- made{patient{kv}, err}
 	}()
 	select {
 	case m := <-done:

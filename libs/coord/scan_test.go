@@ -81,10 +81,16 @@ var errEnough = errors.New("enough")
 // goleak, in TestMain, says whether a scan that was broken off left something behind.
 func TestAScanEndsWithItsVisitor(t *testing.T) {
 	f := dial(t, config(startOxia(t, 4).Addr()))
-	for i := range 400 {
-		name := fmt.Sprintf("name-%d", i)
-		put(t, f, coord.NameKey(name), &novav1.NameRow{Name: name}, coord.Absent)
+	var all sync.WaitGroup
+	for i := range 6000 { // more than Oxia sends of any shard before some of it is read
+		all.Go(func() {
+			name := fmt.Sprintf("%064d", i)
+			if _, err := f.Rows().Lingering().PutAny(t.Context(), coord.NameKey(name), &novav1.NameRow{Name: name}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	all.Wait()
 	fill(t, f, "s", 2000)
 	for range 20 {
 		seen := 0

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,36 +146,77 @@ func TestALostSessionIsNoticedOnceAndTheStarComesBack(t *testing.T) {
 	}
 }
 
-// Oxia's client starts a new session by itself. What it writes under that one must not stand: it would
-// not die with the star's rows, and the star takes itself for dead.
-func TestNothingIsLeftUnderASessionThatTheStarDoesNotKnow(t *testing.T) {
+// estranged is an Oxia client that has started a new session by itself, as it does at the first ephemeral
+// put after it noticed that the old one is gone.
+type estranged struct {
+	coord.KV
+	since atomic.Bool
+}
+
+func (e *estranged) Put(ctx context.Context, key string, value []byte, options ...oxia.PutOption) (string, oxia.Version, error) {
+	at, version, err := e.KV.Put(ctx, key, value, options...)
+	if e.since.Load() {
+		version.SessionId += 1000
+	}
+	return at, version, err
+}
+
+// starWrites are the ways in which a registered star writes ephemeral rows, and where to.
+var starWrites = map[string]func(context.Context, *coord.Fleet, *coord.Registration) error{
+	"/fleet/leases/s": func(ctx context.Context, f *coord.Fleet, _ *coord.Registration) error {
+		_, err := f.Leases().Acquire(ctx, "s", false)
+		return err
+	},
+	"/fleet/stats/a": func(ctx context.Context, _ *coord.Fleet, r *coord.Registration) error {
+		return r.Stats(ctx, &novav1.StatsRow{Leaders: 1})
+	},
+	"/fleet/stars/a": func(ctx context.Context, _ *coord.Fleet, r *coord.Registration) error {
+		return r.Update(ctx, func(row *novav1.StarRow) { row.Saturated = !row.GetSaturated() })
+	},
+}
+
+// What went out under such a session must not stand: it would not die with the star's other rows, and the
+// star takes itself for dead.
+func TestARowUnderASessionThatTheStarDoesNotKnowIsRemoved(t *testing.T) {
+	for key, write := range starWrites {
+		t.Run(key, func(t *testing.T) {
+			server := startOxia(t, 1)
+			kv, client, cfg := &estranged{}, raw(t, server.Addr()), config(server.Addr())
+			cfg.Wrap = func(store string, inner coord.KV) coord.KV {
+				if store != "ephemeral" {
+					return inner
+				}
+				kv.KV = inner
+				return kv
+			}
+			f := dial(t, cfg)
+			r := register(t, f, star("a", "A1"))
+			kv.since.Store(true)
+			want(t, write(t.Context(), f, r), coord.ErrSessionLost)
+			if !isLost(r) {
+				t.Error("not declared lost")
+			}
+			if stand := fleetRows(t, client); slices.Contains(stand, key) {
+				t.Errorf("rows: %v", stand)
+			}
+		})
+	}
+}
+
+// The writes themselves notice a lost session, also before the next look at the own row.
+func TestAWriteNoticesALostSession(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(context.Context, cutStar, *coord.Registration) error{
-		"a lease": func(ctx context.Context, s cutStar, _ *coord.Registration) error {
-			_, err := s.fleet.Leases().Acquire(ctx, "s", false)
-			return err
-		},
-		"stats": func(ctx context.Context, _ cutStar, r *coord.Registration) error {
-			return r.Stats(ctx, &novav1.StatsRow{Leaders: 1})
-		},
-		"an update": func(ctx context.Context, _ cutStar, r *coord.Registration) error {
-			return r.Update(ctx, func(row *novav1.StarRow) { row.Saturated = !row.GetSaturated() })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for key, write := range starWrites {
+		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			s := newCutStar(t, 1)
 			r := register(t, s.fleet, star("a", "A1"))
-			watch := s.faults.On("get", "/fleet/stars/a", coordtest.Drop) // only a write can notice it
 			s.proxy.Cut()
 			s.gone(t)
 			s.proxy.Mend()
 			until(t, 20*time.Second, "a write notices it", func() bool {
-				if err := write(t.Context(), s, r); err == nil {
+				if err := write(t.Context(), s.fleet, r); err == nil {
 					t.Fatal("a write succeeded")
-				}
-				if name != "a lease" && watch.Hits() > 0 { // a conflict leads to a look, which must succeed now
-					watch.Off()
 				}
 				return isLost(r)
 			})
@@ -307,6 +350,26 @@ func TestReconnectingUnderLoadLeavesAFleetThatWorks(t *testing.T) {
 	if err := f.Reconnect(t.Context()); err == nil {
 		t.Error("a closed fleet was connected again")
 	}
+}
+
+// The rows that a registration in progress wrote have gone with the client that was replaced.
+func TestARegistrationDoesNotSurviveItsClient(t *testing.T) {
+	f, faults := newFaultyFleet(t)
+	reads := 0
+	faults.On("get", "/nova/tombstones/", func(_ context.Context, apply func() error) error {
+		if reads++; reads == 2 { // after the row stands
+			if err := f.Reconnect(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		return apply()
+	})
+	if _, err := f.Register(t.Context(), star("a", "A1")); err == nil {
+		t.Fatal("registered without a row")
+	}
+	_, err := f.Leases().Acquire(t.Context(), "s", false)
+	want(t, err, coord.ErrNotRegistered)
+	register(t, f, star("a", "A1"))
 }
 
 func TestReconnectingInVainChangesNothing(t *testing.T) {
