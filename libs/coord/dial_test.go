@@ -2,9 +2,11 @@ package coord_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +17,25 @@ import (
 	"nova.internal/libs/oxiaembed"
 )
 
-// address is one that nobody listens at.
+// refusing is an address that refuses connections, and that no other process can take meanwhile.
+func refusing(t testing.TB) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
+
+// address is one that nobody listens at, yet.
 func address(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +54,7 @@ func TestAnUnreachableInstanceIsOneErrorThatNamesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = mute.Close() })
-	nobody := address(t)
+	nobody := refusing(t)
 	for name, tc := range map[string]struct {
 		durable, ephemeral string
 		says               []string
@@ -96,7 +116,7 @@ func TestWhatWillNeverAnswerIsNotWaitedFor(t *testing.T) {
 func TestDialEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	_, err := coord.Dial(within(t, 300*time.Millisecond), config(address(t)))
+	_, err := coord.Dial(within(t, 300*time.Millisecond), config(refusing(t)))
 	want(t, err, context.DeadlineExceeded)
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("took %v", took)

@@ -101,6 +101,7 @@ func (f *Fleet) Reconnect(ctx context.Context) error {
 	if registration != nil {
 		registration.declareLost("the client was replaced")
 	}
+	f.log.Info("the oxia client of the ephemeral rows was replaced")
 	if err := old.close(); err != nil { // its session has gone already, as a rule
 		f.log.Info("the replaced oxia client did not close cleanly", "err", err)
 	}

@@ -37,7 +37,7 @@ func startOxia(t testing.TB, shards int) *oxiaembed.Server {
 func config(address string) coord.Config {
 	cfg := coord.DefaultConfig()
 	cfg.Ephemeral, cfg.Durable = address, address
-	cfg.SessionTimeout = coord.MinSessionTimeout
+	cfg.SessionTimeout, cfg.Log = coord.MinSessionTimeout, slog.Default()
 	return cfg
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +15,18 @@ import (
 	"nova.internal/libs/coord/coordtest"
 )
 
-// fill writes n segment rows of a stream at once.
-func fill(t testing.TB, f *coord.Fleet, id string, n int) {
+// atOnce calls write for each of n, a bounded number at a time.
+func atOnce(t testing.TB, n int, write func(i int) error) {
 	t.Helper()
 	var all sync.WaitGroup
-	for i := range n {
+	var next atomic.Int64
+	for range min(n, 128) {
 		all.Go(func() {
-			if _, err := f.Rows().Lingering().Put(t.Context(), coord.SegmentKey(id, uint64(i)), &novav1.SegmentRow{Base: uint64(i)}, coord.Absent); err != nil {
-				t.Error(err)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := write(i); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
@@ -29,6 +34,15 @@ func fill(t testing.TB, f *coord.Fleet, id string, n int) {
 	if t.Failed() {
 		t.FailNow()
 	}
+}
+
+// fill writes n segment rows of a stream.
+func fill(t testing.TB, f *coord.Fleet, id string, n int) {
+	t.Helper()
+	atOnce(t, n, func(i int) error {
+		_, err := f.Rows().Lingering().Put(t.Context(), coord.SegmentKey(id, uint64(i)), &novav1.SegmentRow{Base: uint64(i)}, coord.Absent)
+		return err
+	})
 }
 
 // More rows than Oxia sends in one message, of one stream among others, in four shards.
@@ -81,16 +95,11 @@ var errEnough = errors.New("enough")
 // goleak, in TestMain, says whether a scan that was broken off left something behind.
 func TestAScanEndsWithItsVisitor(t *testing.T) {
 	f := dial(t, config(startOxia(t, 4).Addr()))
-	var all sync.WaitGroup
-	for i := range 6000 { // more than Oxia sends of any shard before some of it is read
-		all.Go(func() {
-			name := fmt.Sprintf("%064d", i)
-			if _, err := f.Rows().Lingering().PutAny(t.Context(), coord.NameKey(name), &novav1.NameRow{Name: name}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	atOnce(t, 6000, func(i int) error { // more than Oxia sends of any shard before some of it is read
+		name := fmt.Sprintf("%064d", i)
+		_, err := f.Rows().Lingering().PutAny(t.Context(), coord.NameKey(name), &novav1.NameRow{Name: name})
+		return err
+	})
 	fill(t, f, "s", 2000)
 	for range 20 {
 		seen := 0

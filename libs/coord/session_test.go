@@ -3,7 +3,6 @@ package coord_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -32,8 +31,8 @@ type cutStar struct {
 func newCutStar(t *testing.T, shards int) cutStar {
 	server := startOxia(t, shards)
 	s := cutStar{faults: &coordtest.Faults{}, proxy: coordtest.NewProxy(t, server.Addr()), sees: raw(t, server.Addr())}
-	cfg := config(s.proxy.Addr())
-	cfg.Wrap, cfg.RequestTimeout = s.faults.Wrap, time.Second
+	cfg := config(server.Addr())
+	cfg.Ephemeral, cfg.Wrap, cfg.RequestTimeout = s.proxy.Addr(), s.faults.Wrap, time.Second
 	s.fleet = dial(t, cfg)
 	return s
 }
@@ -104,12 +103,18 @@ func TestNoWritePathMakesAnEphemeralRowOutliveItsSession(t *testing.T) {
 	}
 }
 
-func TestALostSessionIsNoticedOnceAndTheStarComesBack(t *testing.T) {
+// S02: the star was cut off, or stopped, for longer than its session lasts.
+func TestALostSessionIsNoticedAndTheStarComesBack(t *testing.T) {
 	t.Parallel()
+	t.Run("cut off", func(t *testing.T) { t.Parallel(); comesBack(t, (*coordtest.Proxy).Cut) })
+	t.Run("stopped", func(t *testing.T) { t.Parallel(); comesBack(t, (*coordtest.Proxy).Stall) })
+}
+
+func comesBack(t *testing.T, interrupt func(*coordtest.Proxy)) {
 	s := newCutStar(t, 1)
 	r := register(t, s.fleet, star("a", "A1"))
 	lease := acquire(t, s.fleet, "s")
-	s.proxy.Cut()
+	interrupt(s.proxy)
 	s.gone(t)
 	if isLost(r) {
 		t.Error("lost before anybody could know")
@@ -302,6 +307,10 @@ func TestAStarComesBackOverItsOwnRow(t *testing.T) {
 		t.Error("the session is the old one")
 	}
 	proxy.Mend()
+	until(t, 15*time.Second, "the old client is connected again", func() bool {
+		_, err := before.Registry().Refresh(t.Context())
+		return err == nil
+	})
 	if err := before.Close(); err != nil { // the old session ends: the row is not its any more
 		t.Fatal(err)
 	}
@@ -398,7 +407,6 @@ func TestClosingAFleetIsBoundedWhenOxiaIsAway(t *testing.T) {
 	server := startOxia(t, 1)
 	proxy := coordtest.NewProxy(t, server.Addr())
 	cfg := config(proxy.Addr())
-	cfg.Log = slog.New(slog.DiscardHandler)
 	f := dial(t, cfg)
 	r := register(t, f, star("a", "A1"))
 	proxy.Stall()
