@@ -68,7 +68,7 @@ func TestAnUnreachableInstanceIsOneErrorThatNamesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(there)
-			cfg.Durable, cfg.Ephemeral, cfg.DialTimeout = tc.durable, tc.ephemeral, 700*time.Millisecond
+			cfg.Durable, cfg.Ephemeral, cfg.DialTimeout = tc.durable, tc.ephemeral, 2*time.Second
 			began := time.Now()
 			_, err := coord.Dial(t.Context(), cfg)
 			if err == nil {
@@ -82,7 +82,7 @@ func TestAnUnreachableInstanceIsOneErrorThatNamesIt(t *testing.T) {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("error has more than one line: %v", err)
 			}
-			if took := time.Since(began); took > 4*time.Second {
+			if took := time.Since(began); took > 6*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,8 @@ func TestMain(m *testing.M) {
 	// a lock that its Close does not take; the line that it logs afterwards, and coord's before the close,
 	// are what orders the two for the race detector.
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	flag.Parse()
+	_ = flag.Set("test.parallel", "16") // what waits for a session's end waits together
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(oxiaLeaks...); err != nil {
@@ -29,6 +32,4 @@ func TestMain(m *testing.M) {
 var oxiaLeaks = []goleak.Option{
 	// It asks for the shards; the client's Close forgets it.
 	goleak.IgnoreAnyFunction("github.com/oxia-db/oxia/oxia/internal.(*shardManagerImpl).receiveWithRecovery"),
-	// A read under way when its client closes: the closed client still hands its answer over, to nobody.
-	goleak.IgnoreAnyFunction("github.com/oxia-db/oxia/oxia.(*clientImpl).doSingleShardGet.func1"),
 }
