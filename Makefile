@@ -33,7 +33,7 @@ race: ## the packages whose work is concurrent, under the race detector
 RACE := ./libs/epoch/... ./libs/flightlog/... ./libs/client/... ./services/sequencer/...
 
 e2e-fast: ## the in-process end-to-end tests
-	go test ./e2e/...
+	go test -count=1 ./e2e/... # the programs are built by the tests, which the cache does not see
 
 binaries: $(addprefix bin/,$(BINARIES)) ## build every binary into bin/
 
