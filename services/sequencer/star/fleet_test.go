@@ -71,6 +71,15 @@ func startOxia(t testing.TB) string {
 // start runs a star until the test ends or stopStar.
 func (f *testFleet) start(name string) *testStar {
 	f.t.Helper()
+	if !f.tryStart(name) {
+		f.t.Fatalf("star %s: %v", name, f.stars[name].err)
+	}
+	return f.stars[name]
+}
+
+// tryStart is start, and tells whether the star serves.
+func (f *testFleet) tryStart(name string) bool {
+	f.t.Helper()
 	cfg := f.cfg
 	cfg.Star = name
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,13 +94,14 @@ func (f *testFleet) start(name string) *testStar {
 	case a := <-ready:
 		s.addr = a.GRPC
 	case <-s.done:
-		f.t.Fatalf("star %s: %v", name, s.err)
+		f.stars[name] = s
+		return false
 	case <-time.After(30 * time.Second):
 		f.t.Fatalf("star %s does not serve", name)
 	}
 	f.stars[name] = s
 	f.t.Cleanup(func() { f.stopStar(name) })
-	return s
+	return true
 }
 
 // stopStar stops a star in good order.
@@ -165,7 +175,12 @@ type producer struct {
 
 func (f *testFleet) tryOpen(star string, open *novav1.Open) (*producer, error) {
 	f.t.Helper()
-	call, err := novav1.NewStreamsClient(f.conn(star)).Produce(f.t.Context())
+	return f.tryOpenIn(f.t.Context(), star, open)
+}
+
+func (f *testFleet) tryOpenIn(ctx context.Context, star string, open *novav1.Open) (*producer, error) {
+	f.t.Helper()
+	call, err := novav1.NewStreamsClient(f.conn(star)).Produce(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +214,17 @@ func (p *producer) send(values ...string) {
 
 func (p *producer) sendAs(number uint64, values ...string) {
 	p.t.Helper()
+	if err := p.trySend(number, values...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *producer) trySend(number uint64, values ...string) error {
 	var b []byte
 	for _, v := range values {
 		b = batch.Append(b, batch.Record{Value: []byte(v)})
 	}
-	err := p.call.Send(&novav1.ProduceRequest{Kind: &novav1.ProduceRequest_Append{Append: &novav1.Append{Number: number, Count: uint32(len(values)), Crc32C: batch.CRC(b), Records: b}}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	return p.call.Send(&novav1.ProduceRequest{Kind: &novav1.ProduceRequest_Append{Append: &novav1.Append{Number: number, Count: uint32(len(values)), Crc32C: batch.CRC(b), Records: b}}})
 }
 
 func (p *producer) recv() (*novav1.ProduceResponse, error) {
