@@ -6,46 +6,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/protoadapt"
 )
 
 // MaxMessageBytes bounds one gRPC message of any nova service: the largest batch and its envelope.
 const MaxMessageBytes = 20 << 20
-
-// codec is protobuf over gRPC's pooled buffers. It is forced on every nova connection because importing
-// any Oxia package replaces the process-wide "proto" codec by a slower one.
-type codec struct{}
-
-var _ encoding.CodecV2 = codec{}
-
-func (codec) Name() string { return "proto" }
-
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	m := protoadapt.MessageV2Of(v.(protoadapt.MessageV1))
-	size := proto.Size(m)
-	opts := proto.MarshalOptions{UseCachedSize: true}
-	if mem.IsBelowBufferPoolingThreshold(size) {
-		buf, err := opts.Marshal(m)
-		return mem.BufferSlice{mem.SliceBuffer(buf)}, err
-	}
-	pool := mem.DefaultBufferPool()
-	buf := pool.Get(size)
-	if _, err := opts.MarshalAppend((*buf)[:0], m); err != nil {
-		pool.Put(buf)
-		return nil, err
-	}
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
-}
-
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer buf.Free()
-	return proto.Unmarshal(buf.ReadOnlyData(), protoadapt.MessageV2Of(v.(protoadapt.MessageV1)))
-}
 
 // ServerOptions are what every nova gRPC server is built with: the codec, the message bound,
 // keepalives for idle clients, and the interceptors that turn returned refusals into statuses.
