@@ -85,6 +85,16 @@ func (a *admitted) Put(ctx context.Context, key string, parts ...[]byte) error {
 	return a.verify(ctx)
 }
 
+func (a *admitted) Overwrite(ctx context.Context, key string, parts ...[]byte) error {
+	if err := a.check(ctx); err != nil {
+		return err
+	}
+	if err := a.absence(ctx, a.Copy.Overwrite(ctx, key, parts...)); err != nil {
+		return err
+	}
+	return a.verify(ctx)
+}
+
 func (a *admitted) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := a.check(ctx); err != nil {
 		return nil, err

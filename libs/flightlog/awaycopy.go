@@ -21,9 +21,12 @@ func (a awayCopy) Name() string { return a.name }
 func (a awayCopy) err() error { return fmt.Errorf("copy %s takes no part: %w", a.name, a.why) }
 
 func (a awayCopy) Put(context.Context, string, ...[]byte) error { return a.err() }
-func (a awayCopy) Get(context.Context, string) ([]byte, error)  { return nil, a.err() }
-func (a awayCopy) Confirm(context.Context, string) error        { return a.err() }
-func (a awayCopy) Delete(context.Context, string) error         { return a.err() }
+func (a awayCopy) Overwrite(context.Context, string, ...[]byte) error {
+	return a.err()
+}
+func (a awayCopy) Get(context.Context, string) ([]byte, error) { return nil, a.err() }
+func (a awayCopy) Confirm(context.Context, string) error       { return a.err() }
+func (a awayCopy) Delete(context.Context, string) error        { return a.err() }
 func (a awayCopy) GetRange(context.Context, string, int64, int64) ([]byte, error) {
 	return nil, a.err()
 }

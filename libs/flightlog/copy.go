@@ -37,6 +37,11 @@ type Copy interface {
 	// longer: nobody may change them any more. The object is durable when Put returns nil. ErrExists means
 	// that an object stands under the key and was left as it is; it need not be durable yet.
 	Put(ctx context.Context, key string, parts ...[]byte) error
+	// Overwrite puts an object in the place of the one that stands under the key, in one step: whoever looks
+	// meanwhile finds the old one or the new one, whole, and never neither. ErrAbsent means that none stood,
+	// and that none was put. The object is durable when Overwrite returns nil. It is repair's alone, and knows
+	// nothing of what it replaces.
+	Overwrite(ctx context.Context, key string, parts ...[]byte) error
 	// Get reads the whole object, or ErrAbsent.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// GetRange reads up to n bytes from offset, fewer at the object's end; or ErrAbsent.

@@ -100,6 +100,59 @@ func TestAPutIsReadBackAndNeverReplaced(t *testing.T) {
 	})
 }
 
+func TestAnOverwriteTakesThePlaceOfWhatStandsAndOfNothingElse(t *testing.T) {
+	eachCopy(t, func(t *testing.T, c flightlog.Copy) {
+		ctx := t.Context()
+		if err := c.Overwrite(ctx, "a/b/c", []byte("x")); !errors.Is(err, flightlog.ErrAbsent) {
+			t.Errorf("Overwrite of nothing = %v, want ErrAbsent", err)
+		}
+		if _, err := c.Get(ctx, "a/b/c"); !errors.Is(err, flightlog.ErrAbsent) {
+			t.Errorf("Get after it = %v, want ErrAbsent", err)
+		}
+		mustPut(t, c, "a/b/c", []byte("damaged"))
+		if err := c.Overwrite(ctx, "a/b/c", []byte("who"), nil, []byte("le")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Get(ctx, "a/b/c"); err != nil || string(got) != "whole" {
+			t.Errorf("Get = %q, %v; want what was put last", got, err)
+		}
+		if err := c.Put(ctx, "a/b/c", []byte("two")); !errors.Is(err, flightlog.ErrExists) {
+			t.Errorf("Put over it = %v, want ErrExists", err)
+		}
+	})
+}
+
+// A vote may be taken while an object is replaced: it must never read as absent, nor as half of one.
+func TestAnObjectIsNeverAbsentWhileItIsOverwritten(t *testing.T) {
+	eachCopy(t, func(t *testing.T, c flightlog.Copy) {
+		contents := [][]byte{bytes.Repeat([]byte("a"), 100_000), bytes.Repeat([]byte("b"), 50_000)}
+		mustPut(t, c, "a/b", contents[0])
+		done := make(chan struct{})
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			for {
+				got, err := c.Get(t.Context(), "a/b")
+				if err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
+					t.Errorf("%d bytes, %v, while it was overwritten", len(got), err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+		for i := range 50 {
+			if err := c.Overwrite(t.Context(), "a/b", contents[(i+1)%2]); err != nil {
+				t.Error(err)
+			}
+		}
+		close(done)
+		looking.Wait()
+	})
+}
+
 func TestAListingIsOrderedByKey(t *testing.T) {
 	eachCopy(t, func(t *testing.T, c flightlog.Copy) {
 		for _, key := range []string{"f/b/2", "f/b/10", "f/a/1", "f/a-b/1", "f/a", "g/1", "f/c"} {
@@ -133,7 +186,7 @@ func TestKeysStayInsideTheStore(t *testing.T) {
 	eachCopy(t, func(t *testing.T, c flightlog.Copy) {
 		ctx := t.Context()
 		for _, key := range []string{"", "/", "/etc/x", "a//b", "a/", "../x", "a/../../x", "a/./b", ".tmp/x", "a/.hidden", "a\x00b", `a\b`, strings.Repeat("x", 300), strings.Repeat("x/", 600) + "x"} {
-			errs := map[string]error{"Put": c.Put(ctx, key, []byte("x")), "Delete": c.Delete(ctx, key), "Confirm": c.Confirm(ctx, key)}
+			errs := map[string]error{"Put": c.Put(ctx, key, []byte("x")), "Overwrite": c.Overwrite(ctx, key, []byte("x")), "Delete": c.Delete(ctx, key), "Confirm": c.Confirm(ctx, key)}
 			_, errs["Get"] = c.Get(ctx, key)
 			_, errs["GetRange"] = c.GetRange(ctx, key, 0, 1)
 			for _, err := range c.List(ctx, key, "") {
@@ -182,7 +235,7 @@ func TestAnEndedContextEndsEveryCall(t *testing.T) {
 		mustPut(t, c, "a/b", []byte("x"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		errs := map[string]error{"Put": c.Put(ctx, "a/c", []byte("x")), "Delete": c.Delete(ctx, "a/b"), "Confirm": c.Confirm(ctx, "a/b")}
+		errs := map[string]error{"Put": c.Put(ctx, "a/c", []byte("x")), "Overwrite": c.Overwrite(ctx, "a/b", []byte("y")), "Delete": c.Delete(ctx, "a/b"), "Confirm": c.Confirm(ctx, "a/b")}
 		_, errs["Get"] = c.Get(ctx, "a/b")
 		_, errs["GetRange"] = c.GetRange(ctx, "a/b", 0, 1)
 		for _, err := range c.List(ctx, "a", "") {

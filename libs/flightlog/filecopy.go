@@ -127,6 +127,39 @@ func (c *fileCopy) put(path string, parts [][]byte) error {
 	return c.sync(folder)
 }
 
+func (c *fileCopy) Overwrite(ctx context.Context, key string, parts ...[]byte) error {
+	_, err := call(ctx, c, key, "overwrite", func(path string) (struct{}, error) { return struct{}{}, c.overwrite(path, parts) })
+	return err
+}
+
+// overwrite swaps the file that stands at path for a new one. A crash before the swap leaves the old one and
+// a temporary file; one after it leaves whichever of the two the disk has under the name, and the other
+// is swept with the temporary files.
+func (c *fileCopy) overwrite(path string, parts [][]byte) error {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+		return ErrAbsent
+	}
+	temp, err := c.newTemp()
+	if err != nil {
+		return err
+	}
+	defer temp.discard()
+	if err := temp.fill(parts); err != nil {
+		return err
+	}
+	if err := swap(temp.Name(), path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return ErrAbsent
+		}
+		return err
+	}
+	folder := filepath.Dir(path)
+	if err := c.settleFolder(folder); err != nil {
+		return err
+	}
+	return c.sync(folder)
+}
+
 func (c *fileCopy) Confirm(ctx context.Context, key string) error {
 	_, err := call(ctx, c, key, "confirm", func(path string) (struct{}, error) {
 		folder := filepath.Dir(path)

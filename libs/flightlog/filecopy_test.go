@@ -2,8 +2,10 @@ package flightlog
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,50 @@ func TestWhatAKilledProcessLeftIsMadeDurableBeforeItCounts(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{".", "a", "a/b"}, *log); diff != "" {
 		t.Errorf("folders made durable by a put into folders that stood (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnOverwriteIsMadeDurableAndLeavesNothingBehind(t *testing.T) {
+	root := t.TempDir()
+	c := mustOpenFile(t, root)
+	if err := c.Put(t.Context(), "a/1", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	log := syncs(t, c)
+	if err := c.Overwrite(t.Context(), "a/1", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a"}, *log); diff != "" {
+		t.Errorf("folders made durable (-want +got):\n%s", diff)
+	}
+	if err := c.Overwrite(t.Context(), "a/2", []byte("new")); !errors.Is(err, ErrAbsent) {
+		t.Errorf("Overwrite of nothing = %v, want ErrAbsent", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(root, tempFolder)); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	c.(*fileCopy).sync = func(string) error { return errors.New("the disk is gone") }
+	if err := c.Overwrite(t.Context(), "a/1", []byte("newer")); err == nil {
+		t.Error("an overwrite whose folder could not be synced was acknowledged")
+	}
+}
+
+// What was deleted between the look and the swap is not made again.
+func TestASwapWithNothingMakesNothing(t *testing.T) {
+	root := t.TempDir()
+	temp, path := filepath.Join(root, "temp"), filepath.Join(root, "gone")
+	if err := os.WriteFile(temp, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := swap(temp, path)
+	if runtime.GOOS != "linux" {
+		t.Skip("this system has no exchange of names")
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("swap = %v, want ErrNotExist", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the swap made %s: %v", path, err)
 	}
 }
 

@@ -40,6 +40,19 @@ func (c *memCopy) Put(ctx context.Context, key string, parts ...[]byte) error {
 	return nil
 }
 
+func (c *memCopy) Overwrite(ctx context.Context, key string, parts ...[]byte) error {
+	if err := cmp.Or(checkKey(key), ctx.Err()); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.objects[key]; !ok {
+		return ErrAbsent
+	}
+	c.objects[key] = bytes.Join(parts, nil)
+	return nil
+}
+
 func (c *memCopy) Get(ctx context.Context, key string) ([]byte, error) {
 	return c.GetRange(ctx, key, 0, MaxObjectBytes)
 }

@@ -28,12 +28,13 @@ type Op string
 
 // A copy's calls.
 const (
-	Put      Op = "put"
-	Get      Op = "get"
-	GetRange Op = "getrange"
-	List     Op = "list"
-	Confirm  Op = "confirm"
-	Delete   Op = "delete"
+	Put       Op = "put"
+	Overwrite Op = "overwrite"
+	Get       Op = "get"
+	GetRange  Op = "getrange"
+	List      Op = "list"
+	Confirm   Op = "confirm"
+	Delete    Op = "delete"
 )
 
 // Call is one call that is about to be made.
@@ -180,6 +181,18 @@ func (c *Copy) Put(ctx context.Context, key string, parts ...[]byte) error {
 		return err
 	}
 	if err := store.Put(ctx, key, parts...); err != nil {
+		return err
+	}
+	return lose
+}
+
+// Overwrite overwrites, with faults.
+func (c *Copy) Overwrite(ctx context.Context, key string, parts ...[]byte) error {
+	store, lose, err := c.begin(ctx, Overwrite, key)
+	if err != nil {
+		return err
+	}
+	if err := store.Overwrite(ctx, key, parts...); err != nil {
 		return err
 	}
 	return lose
