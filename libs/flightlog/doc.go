@@ -19,9 +19,10 @@
 //	writer.go, lane.go, tell.go, state.go        the chain's writer: slots, copies, callbacks, end
 //	graveyard.go                                 votes, completion and poison, for a dead chain's fencer
 //	reader.go, scan.go                           batches by their refs; a stream's segments in order
+//	repair.go, repairer.go, repairqueue.go       what brings a copy back to what its decided slots hold
 //	index.go                                     what of a chain is not covered by segments yet (pure)
 //	flightlogtest/                               stores that fail on purpose
 //
-// It decides nothing about leadership. It never deletes what it has not been told to, never overwrites,
-// never counts an object that it has seen before it made it durable, and never takes silence for an answer.
+// It decides nothing about leadership. It never deletes what it has not been told to, overwrites
+// nothing but what is no flight in a slot that is decided, never counts an object that it has seen before it made it durable, and never takes silence for an answer.
 package flightlog
