@@ -18,10 +18,7 @@ func (c *client) getRow(ctx context.Context, path string, into proto.Message) (o
 	if err != nil {
 		return found.version, err
 	}
-	if err := proto.Unmarshal(found.value, into); err != nil {
-		return found.version, fmt.Errorf("decode %s: %w", path, err)
-	}
-	return found.version, nil
+	return found.version, Decode(path, found.value, into)
 }
 
 // putRow writes one ephemeral row with a new nonce, which it returns whatever the outcome. A conflict with

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"nova.internal/libs/api/novav1"
 )
 
@@ -100,8 +98,8 @@ func (l Leases) Own(ctx context.Context) ([]Lease, error) {
 	var own []Lease
 	err = m.client.scan(ctx, leasesPrefix, after(leasesPrefix), fleetPartition, func(found stored) error {
 		stands := &novav1.LeaseRow{}
-		if err := proto.Unmarshal(found.value, stands); err != nil {
-			return fmt.Errorf("decode %s: %w", found.key, err)
+		if err := Decode(found.key, found.value, stands); err != nil {
+			return err
 		}
 		if stands.GetStar() == me.GetStar() && stands.GetIncarnation() == me.GetIncarnation() {
 			own = append(own, Lease{ID: strings.TrimPrefix(found.key, leasesPrefix), Row: stands, Version: found.version.VersionId})

@@ -3,10 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"nova.internal/libs/api"
 	"nova.internal/libs/api/novav1"
@@ -65,8 +62,8 @@ func (n Names) List(ctx context.Context, prefix string, visit func(*novav1.NameR
 	from := namesPrefix + api.EncodeName(prefix[:len(prefix)/3*3])
 	return n.rows.Scan(ctx, from, after(from), "", func(path string, _ Version, value []byte) error {
 		row := &novav1.NameRow{}
-		if err := proto.Unmarshal(value, row); err != nil {
-			return fmt.Errorf("decode %s: %w", path, err)
+		if err := Decode(path, value, row); err != nil {
+			return err
 		}
 		if !strings.HasPrefix(row.GetName(), prefix) {
 			return nil

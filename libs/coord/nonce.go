@@ -20,6 +20,9 @@ func sign(row proto.Message) (value, nonce []byte, err error) {
 	if field == nil {
 		return nil, nil, fmt.Errorf("%s has no nonce and is no row", m.Descriptor().FullName())
 	}
+	if err := checkFormat(m); err != nil {
+		return nil, nil, err
+	}
 	nonce = make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	m.Set(field, protoreflect.ValueOfBytes(nonce))

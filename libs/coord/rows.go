@@ -36,8 +36,8 @@ func (r *Rows) Get(ctx context.Context, k Key, row proto.Message) (Version, erro
 	if err != nil {
 		return 0, err
 	}
-	if err := proto.Unmarshal(found.value, row); err != nil {
-		return 0, fmt.Errorf("decode %s: %w", k.Path, err)
+	if err := Decode(k.Path, found.value, row); err != nil {
+		return 0, err
 	}
 	return Version(found.version.VersionId), nil
 }
@@ -91,8 +91,8 @@ func (r *Rows) Floor(ctx context.Context, k Key, row proto.Message) (string, Ver
 	if parent(found.key) != parent(k.Path) { // Oxia's floor knows no parents
 		return "", 0, fmt.Errorf("read at or below %s: %w", k.Path, ErrNotFound)
 	}
-	if err := proto.Unmarshal(found.value, row); err != nil {
-		return "", 0, fmt.Errorf("decode %s: %w", found.key, err)
+	if err := Decode(found.key, found.value, row); err != nil {
+		return "", 0, err
 	}
 	return found.key, Version(found.version.VersionId), nil
 }
@@ -113,8 +113,8 @@ func (r *Rows) Chains(ctx context.Context, visit func(*novav1.ChainRow) error) e
 	// Both ends have the slash: Oxia sorts level by level, and a chain, STAR/INCARNATION/CLASS, lies deeper.
 	return r.Scan(ctx, "/nova/chains/", "/nova/chains0/", "", func(path string, _ Version, value []byte) error {
 		row := &novav1.ChainRow{}
-		if err := proto.Unmarshal(value, row); err != nil {
-			return fmt.Errorf("decode %s: %w", path, err)
+		if err := Decode(path, value, row); err != nil {
+			return err
 		}
 		return visit(row)
 	})

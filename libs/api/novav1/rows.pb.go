@@ -6,6 +6,10 @@
 
 // Rows of the metastore (docs/architecture.md, "Rows"). Each row carries the nonce of the write that
 // made it, so that a conditional write whose answer was lost can be told from one that another won.
+//
+// Each row carries its format as field 15, one number in all kinds; absent means 1. Software refuses a row
+// whose format is newer than it knows (docs/formats.md), so a change that older software would get wrong
+// raises the number, and one that it may pass over does not.
 
 package novav1
 
@@ -299,6 +303,7 @@ type StarRow struct {
 	Ineligible    string                 `protobuf:"bytes,8,opt,name=ineligible,proto3" json:"ineligible,omitempty"` // why the star may lead nothing new; empty when it may
 	Version       string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`       // of the software
 	JoinedUnixMs  int64                  `protobuf:"varint,10,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -403,6 +408,13 @@ func (x *StarRow) GetJoinedUnixMs() int64 {
 	return 0
 }
 
+func (x *StarRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // StatsRow is /fleet/stats/STAR. Its size does not depend on how much the star leads.
 type StatsRow struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
@@ -420,6 +432,7 @@ type StatsRow struct {
 	Drained               bool                   `protobuf:"varint,12,opt,name=drained,proto3" json:"drained,omitempty"`
 	AtUnixMs              int64                  `protobuf:"varint,13,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Sessions              int64                  `protobuf:"varint,14,opt,name=sessions,proto3" json:"sessions,omitempty"` // producer handles
+	Format                uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -552,6 +565,13 @@ func (x *StatsRow) GetSessions() int64 {
 	return 0
 }
 
+func (x *StatsRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // LeaseRow is /fleet/leases/ID; it lives as long as the holder's session.
 type LeaseRow struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -560,7 +580,8 @@ type LeaseRow struct {
 	Incarnation    string                 `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	AcquiredUnixMs int64                  `protobuf:"varint,4,opt,name=acquired_unix_ms,json=acquiredUnixMs,proto3" json:"acquired_unix_ms,omitempty"`
 	// What the holder acquired it for: producers, or settling a stream that nobody leads.
-	Settling      bool `protobuf:"varint,5,opt,name=settling,proto3" json:"settling,omitempty"`
+	Settling      bool   `protobuf:"varint,5,opt,name=settling,proto3" json:"settling,omitempty"`
+	Format        uint32 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,12 +651,20 @@ func (x *LeaseRow) GetSettling() bool {
 	return false
 }
 
+func (x *LeaseRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // RoleRow is /fleet/roles/...: who is at a job right now. Advisory.
 type RoleRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	SinceUnixMs   int64                  `protobuf:"varint,3,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +720,13 @@ func (x *RoleRow) GetSinceUnixMs() int64 {
 	return 0
 }
 
+func (x *RoleRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // TombstoneRow is /nova/tombstones/STAR: an identity that may never register again.
 type TombstoneRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -698,6 +734,7 @@ type TombstoneRow struct {
 	Star          string                 `protobuf:"bytes,2,opt,name=star,proto3" json:"star,omitempty"`
 	AtUnixMs      int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -760,6 +797,13 @@ func (x *TombstoneRow) GetWhy() string {
 	return ""
 }
 
+func (x *TombstoneRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // NameRow is /nova/names/NAME, the only row that knows a stream's name.
 type NameRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -770,6 +814,7 @@ type NameRow struct {
 	Class         Class                  `protobuf:"varint,5,opt,name=class,proto3,enum=nova.v1.Class" json:"class,omitempty"`
 	RetentionMs   int64                  `protobuf:"varint,6,opt,name=retention_ms,json=retentionMs,proto3" json:"retention_ms,omitempty"` // 0: for ever
 	CreatedUnixMs int64                  `protobuf:"varint,7,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +894,13 @@ func (x *NameRow) GetRetentionMs() int64 {
 func (x *NameRow) GetCreatedUnixMs() int64 {
 	if x != nil {
 		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *NameRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
 	}
 	return 0
 }
@@ -1085,6 +1137,7 @@ type HeadRow struct {
 	Trim          uint64                 `protobuf:"varint,12,opt,name=trim,proto3" json:"trim,omitempty"`
 	Mode          Mode                   `protobuf:"varint,13,opt,name=mode,proto3,enum=nova.v1.Mode" json:"mode,omitempty"`
 	Class         Class                  `protobuf:"varint,14,opt,name=class,proto3,enum=nova.v1.Class" json:"class,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1215,6 +1268,13 @@ func (x *HeadRow) GetClass() Class {
 		return x.Class
 	}
 	return Class_CLASS_UNSPECIFIED
+}
+
+func (x *HeadRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
 }
 
 // Ref locates one batch of records inside a flight.
@@ -1436,6 +1496,7 @@ type SegmentRow struct {
 	Refs          []*Ref                 `protobuf:"bytes,7,rep,name=refs,proto3" json:"refs,omitempty"`
 	Producers     []*ProducerState       `protobuf:"bytes,8,rep,name=producers,proto3" json:"producers,omitempty"` // as of end, the 256 most recent, oldest first
 	Class         Class                  `protobuf:"varint,9,opt,name=class,proto3,enum=nova.v1.Class" json:"class,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1533,6 +1594,13 @@ func (x *SegmentRow) GetClass() Class {
 	return Class_CLASS_UNSPECIFIED
 }
 
+func (x *SegmentRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // EpochRow is /nova/s/ID/epochs/EPOCH, the audit's ground truth.
 type EpochRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1544,6 +1612,7 @@ type EpochRow struct {
 	Coverage      Coverage               `protobuf:"varint,6,opt,name=coverage,proto3,enum=nova.v1.Coverage" json:"coverage,omitempty"`
 	Handoff       string                 `protobuf:"bytes,7,opt,name=handoff,proto3" json:"handoff,omitempty"`
 	Trigger       string                 `protobuf:"bytes,8,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1634,6 +1703,13 @@ func (x *EpochRow) GetTrigger() string {
 	return ""
 }
 
+func (x *EpochRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // ChainRow is /nova/chains/CHAIN. Floor and seal move by compare-and-set of this one row.
 type ChainRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1643,6 +1719,7 @@ type ChainRow struct {
 	State         ChainState             `protobuf:"varint,4,opt,name=state,proto3,enum=nova.v1.ChainState" json:"state,omitempty"`
 	Floor         uint64                 `protobuf:"varint,5,opt,name=floor,proto3" json:"floor,omitempty"` // first slot that may hold a batch no segment covers
 	Seal          uint64                 `protobuf:"varint,6,opt,name=seal,proto3" json:"seal,omitempty"`
+	Format        uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1719,12 +1796,20 @@ func (x *ChainRow) GetSeal() uint64 {
 	return 0
 }
 
+func (x *ChainRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 // CopyRow is /nova/copies/CLASS/INDEX: which object store is copy INDEX of a class.
 type CopyRow struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Nonce          []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	Identity       string                 `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"` // ULID, also stored in the copy itself
 	AdmittedUnixMs int64                  `protobuf:"varint,3,opt,name=admitted_unix_ms,json=admittedUnixMs,proto3" json:"admitted_unix_ms,omitempty"`
+	Format         uint32                 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1780,11 +1865,18 @@ func (x *CopyRow) GetAdmittedUnixMs() int64 {
 	return 0
 }
 
+func (x *CopyRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
 var File_nova_v1_rows_proto protoreflect.FileDescriptor
 
 const file_nova_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x12nova/v1/rows.proto\x12\anova.v1\"\xb8\x02\n" +
+	"\x12nova/v1/rows.proto\x12\anova.v1\"\xd0\x02\n" +
 	"\aStarRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04star\x18\x02 \x01(\tR\x04star\x12\x1a\n" +
@@ -1798,7 +1890,8 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"ineligible\x12\x18\n" +
 	"\aversion\x18\t \x01(\tR\aversion\x12$\n" +
 	"\x0ejoined_unix_ms\x18\n" +
-	" \x01(\x03R\fjoinedUnixMs\"\x81\x04\n" +
+	" \x01(\x03R\fjoinedUnixMs\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\x99\x04\n" +
 	"\bStatsRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04star\x18\x02 \x01(\tR\x04star\x12\x18\n" +
@@ -1817,23 +1910,27 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\adrained\x18\f \x01(\bR\adrained\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\r \x01(\x03R\batUnixMs\x12\x1a\n" +
-	"\bsessions\x18\x0e \x01(\x03R\bsessions\"\x9c\x01\n" +
+	"\bsessions\x18\x0e \x01(\x03R\bsessions\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\xb4\x01\n" +
 	"\bLeaseRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04star\x18\x02 \x01(\tR\x04star\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\tR\vincarnation\x12(\n" +
 	"\x10acquired_unix_ms\x18\x04 \x01(\x03R\x0eacquiredUnixMs\x12\x1a\n" +
-	"\bsettling\x18\x05 \x01(\bR\bsettling\"Y\n" +
+	"\bsettling\x18\x05 \x01(\bR\bsettling\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"q\n" +
 	"\aRoleRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\"\n" +
-	"\rsince_unix_ms\x18\x03 \x01(\x03R\vsinceUnixMs\"h\n" +
+	"\rsince_unix_ms\x18\x03 \x01(\x03R\vsinceUnixMs\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\x80\x01\n" +
 	"\fTombstoneRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04star\x18\x02 \x01(\tR\x04star\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xd7\x01\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\xef\x01\n" +
 	"\aNameRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
@@ -1841,7 +1938,8 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\x04mode\x18\x04 \x01(\x0e2\r.nova.v1.ModeR\x04mode\x12$\n" +
 	"\x05class\x18\x05 \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12!\n" +
 	"\fretention_ms\x18\x06 \x01(\x03R\vretentionMs\x12&\n" +
-	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\xb5\x01\n" +
+	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\xb5\x01\n" +
 	"\x06Holder\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04star\x18\x02 \x01(\tR\x04star\x12\x14\n" +
@@ -1857,7 +1955,7 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\tSuccessor\x12\x12\n" +
 	"\x04star\x18\x01 \x01(\tR\x04star\x12\x18\n" +
 	"\ahandoff\x18\x02 \x01(\tR\ahandoff\x12\"\n" +
-	"\runtil_unix_ms\x18\x03 \x01(\x03R\vuntilUnixMs\"\xba\x03\n" +
+	"\runtil_unix_ms\x18\x03 \x01(\x03R\vuntilUnixMs\"\xd2\x03\n" +
 	"\aHeadRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
@@ -1873,7 +1971,8 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\tcompacted\x18\v \x01(\x04R\tcompacted\x12\x12\n" +
 	"\x04trim\x18\f \x01(\x04R\x04trim\x12!\n" +
 	"\x04mode\x18\r \x01(\x0e2\r.nova.v1.ModeR\x04mode\x12$\n" +
-	"\x05class\x18\x0e \x01(\x0e2\x0e.nova.v1.ClassR\x05class\"\xa1\x01\n" +
+	"\x05class\x18\x0e \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\xa1\x01\n" +
 	"\x03Ref\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\rR\x05chain\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x04R\x04slot\x12\x16\n" +
@@ -1888,7 +1987,7 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\rProducerBatch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04base\x18\x02 \x01(\x04R\x04base\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\"\x99\x02\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xb1\x02\n" +
 	"\n" +
 	"SegmentRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x12\n" +
@@ -1899,7 +1998,8 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\x06chains\x18\x06 \x03(\tR\x06chains\x12 \n" +
 	"\x04refs\x18\a \x03(\v2\f.nova.v1.RefR\x04refs\x124\n" +
 	"\tproducers\x18\b \x03(\v2\x16.nova.v1.ProducerStateR\tproducers\x12$\n" +
-	"\x05class\x18\t \x01(\x0e2\x0e.nova.v1.ClassR\x05class\"\xe9\x01\n" +
+	"\x05class\x18\t \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\x81\x02\n" +
 	"\bEpochRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -1908,18 +2008,21 @@ const file_nova_v1_rows_proto_rawDesc = "" +
 	"\x0eopened_unix_ms\x18\x05 \x01(\x03R\fopenedUnixMs\x12-\n" +
 	"\bcoverage\x18\x06 \x01(\x0e2\x11.nova.v1.CoverageR\bcoverage\x12\x18\n" +
 	"\ahandoff\x18\a \x01(\tR\ahandoff\x12\x18\n" +
-	"\atrigger\x18\b \x01(\tR\atrigger\"\xb1\x01\n" +
+	"\atrigger\x18\b \x01(\tR\atrigger\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"\xc9\x01\n" +
 	"\bChainRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05chain\x18\x02 \x01(\tR\x05chain\x12$\n" +
 	"\x05class\x18\x03 \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12)\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x13.nova.v1.ChainStateR\x05state\x12\x14\n" +
 	"\x05floor\x18\x05 \x01(\x04R\x05floor\x12\x12\n" +
-	"\x04seal\x18\x06 \x01(\x04R\x04seal\"e\n" +
+	"\x04seal\x18\x06 \x01(\x04R\x04seal\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\"}\n" +
 	"\aCopyRow\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12(\n" +
-	"\x10admitted_unix_ms\x18\x03 \x01(\x03R\x0eadmittedUnixMs*;\n" +
+	"\x10admitted_unix_ms\x18\x03 \x01(\x03R\x0eadmittedUnixMs\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format*;\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMODE_ANY\x10\x01\x12\x0f\n" +
