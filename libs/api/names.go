@@ -45,11 +45,15 @@ func EncodeName(name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// DecodeName undoes EncodeName.
+// DecodeName undoes EncodeName, and refuses what EncodeName makes of no name: base64 has several texts for
+// some bytes, and one stream has one token.
 func DecodeName(token string) (string, error) {
 	name, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return "", fmt.Errorf("decode stream name %q: %w", token, err)
+	}
+	if EncodeName(string(name)) != token {
+		return "", fmt.Errorf("decode stream name %q: it is no name's token", token)
 	}
 	return string(name), nil
 }

@@ -43,6 +43,9 @@ func Dense(found []Batch, covered, holder uint64) ([]Batch, error) {
 	slices.SortStableFunc(dense, func(a, b Batch) int { return cmp.Compare(a.Base, b.Base) })
 	next := covered
 	for _, b := range dense {
+		if b.Count == 0 || b.End() < b.Base {
+			return nil, fmt.Errorf("%w: the chain %s claims %d records at sequence %d (slot %d)", ErrGap, b.Chain, b.Count, b.Base, b.Slot)
+		}
 		if b.Base != next {
 			return nil, fmt.Errorf("%w: sequence %d comes next, the chain %s goes on at %d (slot %d)", ErrGap, next, b.Chain, b.Base, b.Slot)
 		}

@@ -110,6 +110,8 @@ func prefixBytes(b []byte) (int, error) {
 		return 0, fmt.Errorf("%w: no flight header", ErrCorrupt)
 	case b[4] > flightVersion:
 		return 0, fmt.Errorf("flight of version %d: %w", b[4], ErrNewer)
+	case b[4] != flightVersion || b[6] != 0 || b[7] != 0:
+		return 0, fmt.Errorf("%w: a header that no version wrote", ErrCorrupt)
 	}
 	n := int64(binary.LittleEndian.Uint32(b[8:]))
 	if n < flightFixed+4 || n > maxPrefix {
@@ -151,8 +153,8 @@ func DecodePrefix(b []byte) (*Prefix, error) {
 			return nil, fmt.Errorf("%w: the table is cut short", ErrCorrupt)
 		}
 		offset += uint64(r.Length)
-		if r.Base+uint64(r.Count) < r.Base {
-			return nil, fmt.Errorf("%w: %d records from sequence %d", ErrCorrupt, r.Count, r.Base)
+		if r.Count == 0 || r.Base+uint64(r.Count) < r.Base || r.Length == 0 || len(r.Producer) > MaxProducerBytes {
+			return nil, fmt.Errorf("%w: a batch of %d records from sequence %d in %d bytes, by a producer of %d", ErrCorrupt, r.Count, r.Base, r.Length, len(r.Producer))
 		}
 		p.Batches = append(p.Batches, r)
 	}

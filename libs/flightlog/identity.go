@@ -12,8 +12,12 @@ import (
 // identityKey is the object that says which store a copy is.
 const identityKey = "nova-copy.json"
 
+// identityFormat is the newest format of the identity object that this software reads.
+const identityFormat = 1
+
 type identity struct {
-	Copy string `json:"copy"` // ULID
+	Format uint64 `json:"format"` // absent: 1
+	Copy   string `json:"copy"`   // ULID
 }
 
 // maxIdentity bounds the identity object.
@@ -28,12 +32,37 @@ func Identify(ctx context.Context, c Copy) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("identify copy %s: %w", c.Name(), err)
 	}
+	id, err := decodeIdentity(b)
+	if err != nil {
+		return "", fmt.Errorf("identify copy %s: %w", c.Name(), err)
+	}
+	return id, nil
+}
+
+// encodeIdentity lays out the identity object of the store id.
+func encodeIdentity(id string) ([]byte, error) {
+	return json.Marshal(identity{Format: identityFormat, Copy: id})
+}
+
+// decodeIdentity reads which store an identity object names. ErrNewer is one that only newer software can
+// read: such a store is neither blank nor another.
+func decodeIdentity(b []byte) (string, error) {
+	// The format decides before the rest is read, whose fields a newer one may have changed.
+	var first struct {
+		Format uint64 `json:"format"`
+	}
+	if err := json.Unmarshal(b, &first); err != nil {
+		return "", fmt.Errorf("read %s: %w", identityKey, err)
+	}
+	if first.Format > identityFormat {
+		return "", fmt.Errorf("%s of format %d: %w", identityKey, first.Format, ErrNewer)
+	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil {
-		return "", fmt.Errorf("identify copy %s: read %s: %w", c.Name(), identityKey, err)
+		return "", fmt.Errorf("read %s: %w", identityKey, err)
 	}
 	if _, err := ulid.ParseStrict(id.Copy); err != nil {
-		return "", fmt.Errorf("identify copy %s: %s names copy %q: %w", c.Name(), identityKey, id.Copy, err)
+		return "", fmt.Errorf("%s names copy %q: %w", identityKey, id.Copy, err)
 	}
 	return id.Copy, nil
 }
@@ -47,7 +76,7 @@ func Format(ctx context.Context, c Copy) (string, error) {
 
 // FormatAs is Format with a given identity, for a store that was filled to take another's place.
 func FormatAs(ctx context.Context, c Copy, id string) (string, error) {
-	b, err := json.Marshal(identity{Copy: id})
+	b, err := encodeIdentity(id)
 	if err != nil {
 		return "", err
 	}

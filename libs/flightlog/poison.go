@@ -56,7 +56,7 @@ func DecodePoison(b []byte) (Poison, error) {
 		return Poison{}, fmt.Errorf("%w: the poison's checksum is wrong", ErrCorrupt)
 	}
 	fencer, chain := int(binary.LittleEndian.Uint16(b[6:])), int(binary.LittleEndian.Uint16(b[8:]))
-	if b[4] != poisonVersion || poisonFixed+fencer+chain+4 != len(b) {
+	if b[4] != poisonVersion || b[5] != 0 || poisonFixed+fencer+chain+4 != len(b) {
 		return Poison{}, fmt.Errorf("%w: the poison's parts do not fill it", ErrCorrupt)
 	}
 	p := Poison{Slot: binary.LittleEndian.Uint64(b[10:]), Nonce: [16]byte(b[18:34])}
