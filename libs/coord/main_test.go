@@ -17,7 +17,9 @@ func TestMain(m *testing.M) {
 	// are what orders the two for the race detector.
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // what waits for a session's end waits together
+	if flag.Lookup("test.fuzz").Value.String() == "" {
+		_ = flag.Set("test.parallel", "16") // what waits for a session's end waits together
+	}
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(oxiaLeaks...); err != nil {
