@@ -35,6 +35,9 @@ RACE := ./libs/epoch/... ./libs/flightlog/... ./libs/client/... ./services/seque
 e2e-fast: ## the in-process end-to-end tests
 	go test -count=1 ./e2e/... # the programs are built by the tests, which the cache does not see
 
+bench: ## measure nova beside the disk, gRPC and JetStream; --only and more by FLAGS='...'
+	go run ./bench $(FLAGS)
+
 binaries: $(addprefix bin/,$(BINARIES)) ## build every binary into bin/
 
 bin/%: FORCE
@@ -51,4 +54,4 @@ clean: ## remove what was built
 	rm -rf bin
 
 FORCE:
-.PHONY: help run demo test vet build unit race e2e-fast binaries generate tidy clean FORCE
+.PHONY: help run demo test vet build unit race e2e-fast bench binaries generate tidy clean FORCE
