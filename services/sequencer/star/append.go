@@ -43,7 +43,11 @@ func (s *stream) append(ctx context.Context, h *handle, a *novav1.Append) error 
 		case dedupe.Undecided:
 			for _, p := range s.pending {
 				if p.producer == h.producer && p.batch == original {
-					p.handle, p.bytes = h, len(a.GetRecords())
+					if p.handle == h { // the one answer gives back both
+						p.bytes += len(a.GetRecords())
+					} else {
+						p.handle, p.bytes = h, len(a.GetRecords())
+					}
 				}
 			}
 			s.mu.Unlock()

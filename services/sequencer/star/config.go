@@ -35,6 +35,7 @@ type Config struct {
 	MaxRecordBytes      runtime.Bytes
 	MaxBatchBytes       runtime.Bytes
 	MaxProducerSessions int
+	AdmissionBytes      runtime.Bytes
 	TailCacheBytes      runtime.Bytes
 
 	IdleTimeout    time.Duration
@@ -42,6 +43,8 @@ type Config struct {
 	AbsorbAge      time.Duration
 	AbsorbRefs     int
 	SettleInterval time.Duration
+	SweepInterval  time.Duration
+	StorageTimeout time.Duration
 	StatsInterval  time.Duration
 	StopBudget     time.Duration
 }
@@ -52,9 +55,9 @@ func DefaultConfig() Config {
 		Listen: "127.0.0.1:0", Oxia: coord.DefaultConfig(),
 		StandardLinger: 20 * time.Millisecond, ExpressLinger: 2 * time.Millisecond,
 		FlightBytes: 2 << 20, FlightDepth: 4,
-		MaxRecordBytes: 8 << 20, MaxBatchBytes: 16 << 20, MaxProducerSessions: 4096, TailCacheBytes: 64 << 20,
+		MaxRecordBytes: 8 << 20, MaxBatchBytes: 16 << 20, MaxProducerSessions: 4096, AdmissionBytes: 256 << 20, TailCacheBytes: 64 << 20,
 		IdleTimeout: 30 * time.Second, AbsorbInterval: 10 * time.Second, AbsorbAge: 30 * time.Second, AbsorbRefs: 512,
-		SettleInterval: 5 * time.Second, StatsInterval: 5 * time.Second, StopBudget: 30 * time.Second,
+		SettleInterval: 5 * time.Second, SweepInterval: 10 * time.Second, StorageTimeout: 10 * time.Second, StatsInterval: 5 * time.Second, StopBudget: 30 * time.Second,
 	}
 }
 
@@ -77,12 +80,15 @@ func (c *Config) Flags(f *pflag.FlagSet) {
 	f.Var(&c.MaxRecordBytes, "max-record-bytes", "largest record, in bytes")
 	f.Var(&c.MaxBatchBytes, "max-batch-bytes", "largest batch, in bytes")
 	f.IntVar(&c.MaxProducerSessions, "max-producer-sessions", c.MaxProducerSessions, "producer handles at once; more are refused")
+	f.Var(&c.AdmissionBytes, "admission-bytes", "bytes of unanswered batches held at once over all producers; beyond it producers are slowed down")
 	f.Var(&c.TailCacheBytes, "tail-cache-bytes", "bytes of recent records kept in memory for readers at the tail")
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "how long a leadership outlives its last producer on a stream of mode any")
 	f.DurationVar(&c.AbsorbInterval, "absorb-interval", c.AbsorbInterval, "how often un-absorbed records are looked at")
 	f.DurationVar(&c.AbsorbAge, "absorb-age", c.AbsorbAge, "age at which a stream's records are published as a segment")
 	f.IntVar(&c.AbsorbRefs, "absorb-refs", c.AbsorbRefs, "batches at which a stream's records are published as a segment")
 	f.DurationVar(&c.SettleInterval, "settle-interval", c.SettleInterval, "how often dead chains are looked for")
+	f.DurationVar(&c.SweepInterval, "sweep-interval", c.SweepInterval, "how often the leases in this star's name are held against what it leads")
+	f.DurationVar(&c.StorageTimeout, "storage-timeout", c.StorageTimeout, "how long a flight may wait for its copies before the star resigns")
 	f.DurationVar(&c.StatsInterval, "stats-interval", c.StatsInterval, "how often load is published")
 	f.DurationVar(&c.StopBudget, "exit-drain-budget", c.StopBudget, "how long a stopping star may take in all")
 }
@@ -114,10 +120,14 @@ func (c Config) Validate() error {
 		return errors.New("--max-record-bytes: at least 1, and 1KiB below --max-batch-bytes")
 	case c.MaxBatchBytes > api.MaxMessageBytes-(1<<20):
 		return fmt.Errorf("--max-batch-bytes: at most %d", api.MaxMessageBytes-(1<<20))
+	case c.AdmissionBytes < c.MaxBatchBytes:
+		return errors.New("--admission-bytes: at least --max-batch-bytes")
 	case c.MaxProducerSessions < 1:
 		return errors.New("--max-producer-sessions: at least 1")
-	case c.AbsorbInterval <= 0 || c.SettleInterval <= 0 || c.StatsInterval <= 0 || c.IdleTimeout <= 0:
-		return errors.New("--absorb-interval, --settle-interval, --stats-interval and --idle-timeout: above 0")
+	case c.AbsorbInterval <= 0 || c.SettleInterval <= 0 || c.SweepInterval <= 0 || c.StatsInterval <= 0 || c.IdleTimeout <= 0:
+		return errors.New("--absorb-interval, --settle-interval, --sweep-interval, --stats-interval and --idle-timeout: above 0")
+	case c.StorageTimeout < 100*time.Millisecond:
+		return errors.New("--storage-timeout: at least 100ms")
 	}
 	return nil
 }

@@ -94,6 +94,9 @@ func (s *stream) finish() {
 		farewell := star.farewell(s, d)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.forgotten { // a deletion or the loss of the chain was first
+			return
+		}
 		d.landed, d.epoch, d.covered = true, s.epoch, head.GetCovered()
 		s.covered = head.GetCovered()
 		for h := range s.handles {

@@ -318,3 +318,14 @@ func eventually(t testing.TB, what string, within time.Duration, holds func() bo
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// asError finds an error of type E in err.
+func asError[E error](err error) (e E, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+var (
+	oneRecord    = batch.Append(nil, batch.Record{Value: []byte("a record")})
+	oneRecordCRC = batch.CRC(oneRecord)
+)

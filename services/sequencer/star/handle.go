@@ -1,6 +1,7 @@
 package star
 
 import (
+	"context"
 	"sync"
 
 	"nova.internal/libs/api"
@@ -21,10 +22,12 @@ type handle struct {
 
 	mu       sync.Mutex
 	out      []*novav1.ProduceResponse
-	inflight int // bytes accepted and not yet acknowledged
+	inflight int // bytes received and not yet answered, against the handle's window
+	admitted int // of these, what the star's admission holds
 	moved    *novav1.Moved
 	err      error
 	ended    bool
+	gone     bool // the call is over
 }
 
 func newHandle(o *novav1.Open) *handle {
@@ -43,7 +46,7 @@ func (h *handle) signal() {
 // ack queues the acknowledgement of one batch and gives its bytes back to the window.
 func (h *handle) ack(b dedupe.Batch, bytes int) {
 	h.mu.Lock()
-	h.inflight -= bytes
+	h.giveBack(bytes)
 	if !h.ended {
 		h.out = append(h.out, &novav1.ProduceResponse{Kind: &novav1.ProduceResponse_Ack{Ack: &novav1.Ack{Number: b.Number, Base: b.Base, Count: b.Count}}})
 	}
@@ -94,12 +97,45 @@ func (h *handle) claimWindow(bytes, window int) bool {
 	return true
 }
 
-// returnWindow undoes claimWindow for a batch that was answered otherwise.
+// admit counts bytes of the window into the star's admission too, waiting until they fit.
+func (h *handle) admit(ctx context.Context, bytes int) error {
+	admission := h.stream.inc.star.admission
+	if err := admission.take(ctx, bytes); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone {
+		admission.give(bytes)
+		return errNotAccepted
+	}
+	h.admitted += bytes
+	return nil
+}
+
+// returnWindow undoes claimWindow and admit for a batch that was answered otherwise.
 func (h *handle) returnWindow(bytes int) {
 	h.mu.Lock()
-	h.inflight -= bytes
+	h.giveBack(bytes)
 	h.mu.Unlock()
 	h.signal()
+}
+
+// giveBack takes bytes out of the window and the star's admission. mu is held.
+func (h *handle) giveBack(bytes int) {
+	h.inflight -= bytes
+	if n := min(bytes, h.admitted); n > 0 {
+		h.admitted -= n
+		h.stream.inc.star.admission.give(n)
+	}
+}
+
+// leave gives back what is still admitted when the call is over: nothing of it is answered any more.
+func (h *handle) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone = true
+	h.giveBack(h.admitted)
 }
 
 func (h *handle) hasEnded() bool {

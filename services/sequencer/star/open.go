@@ -154,6 +154,7 @@ func (s *stream) welcome(h *handle) *novav1.Opened {
 func (s *stream) detach(h *handle) {
 	defer s.inc.star.sessions.leave()
 	h.end(nil)
+	h.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.handles[h]; !ok {

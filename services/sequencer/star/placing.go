@@ -3,6 +3,7 @@ package star
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"nova.internal/libs/api"
@@ -41,7 +42,7 @@ func (s *Star) resolveHere(ctx context.Context, id string, without []string) (*n
 		return nil, err
 	}
 	var successor *novav1.Successor
-	if lease == nil {
+	if lease == nil || slices.Contains(without, lease.GetStar()) {
 		head, err := s.readHead(ctx, id)
 		if err != nil {
 			return nil, err
@@ -67,20 +68,25 @@ func fleetOf(snap *coord.Snapshot) placement.Snapshot {
 	return placement.FromRows(snap.Revision, stars, stats)
 }
 
-// designateWithoutMe is where a stream that leaves this star should go.
+// designateWithoutMe is where a stream that leaves this star should go, by the snapshot: what a handle is
+// told on its way out, and may be put right by the next star.
 func (s *Star) designateWithoutMe(id string) (placement.Designation, error) {
 	return placement.Designate(fleetOf(s.fleet.Registry().Snapshot()), id, s.cfg.Star)
 }
 
-// redirect sends an open that this star does not serve to the designate without it. Nobody redirects to
-// itself.
+// redirect sends an open that this star does not serve to who holds the stream, or to the designate
+// without this star. Nobody redirects to itself.
 func (s *Star) redirect(ctx context.Context, id, why string) error {
-	d, err := s.designateWithoutMe(id)
+	r, err := s.resolve(ctx, id, s.cfg.Star)
 	if err != nil {
 		return err
 	}
-	s.log.Debug("open redirected", "id", id, "to", d.Star.Name, "why", why)
-	return &api.NotOwnerError{Star: d.Star.Name, Address: d.Star.Address, From: s.cfg.Star}
+	to := &api.NotOwnerError{Star: r.Designate, Address: r.DesignateAddress, From: s.cfg.Star}
+	if r.Holder != "" && r.Holder != s.cfg.Star {
+		to.Star, to.Address = r.Holder, r.HolderAddress
+	}
+	s.log.Debug("open redirected", "id", id, "to", to.Star, "why", why)
+	return to
 }
 
 // notOwner names the star that holds a stream's lease. One that has joined since the last snapshot is

@@ -78,7 +78,7 @@ func (h *handle) receive(ctx context.Context, call novav1.Streams_ProduceServer,
 			h.end(&api.FieldError{Field: "kind", Why: "after Open a Produce call carries Append and Close"})
 			return
 		}
-		if !h.awaitWindow(ctx, len(a.GetRecords()), window) {
+		if !h.awaitWindow(ctx, len(a.GetRecords()), window) || h.admit(ctx, len(a.GetRecords())) != nil {
 			return
 		}
 		switch err := h.stream.append(ctx, h, a); {

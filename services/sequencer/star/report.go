@@ -23,7 +23,7 @@ type report struct {
 	events *events.Publisher // nil: none are wanted
 
 	opens, departures, moves, sheds *prometheus.CounterVec
-	heals, gaps, limbos, depositions, recovered,
+	heals, orphans, gaps, limbos, depositions, recovered,
 	placerMisses, badCopies, missedPuts prometheus.Counter
 	leaders, sessions, appendRate, hotReadRate prometheus.Gauge
 	gate                                       prometheus.Histogram
@@ -52,6 +52,7 @@ func newReport(ctx context.Context, s *Star, env runtime.Env) (*report, error) {
 	r.moves = vec("nova_handoffs_total", "Handoffs from this star, by outcome.", "outcome")
 	r.sheds = vec("nova_shed_total", "New work refused at an explicit bound.", "bound")
 	r.heals = count("nova_lease_heals_total", "Orphaned leases that were re-attached.")
+	r.orphans = count("nova_lease_orphans_released_total", "Orphaned leases that a sweep let go.")
 	r.gaps = count("nova_stream_gaps_total", "Gates that met a gap in the evidence. Above 0 needs a person.")
 	r.limbos = count("nova_limbo_total", "Finishes that could not land and are retried.")
 	r.depositions = count("nova_leaderships_deposed_total", "Leaderships that ended without a mark.")
@@ -142,6 +143,11 @@ func (r *report) healed(s *stream, age time.Duration) {
 	r.heals.Inc()
 	r.star.log.Warn("healed an orphaned lease", "stream", s.name, "age", age)
 	r.tell(events.LeaseHealed, s, events.Healed{AgeMillis: age.Milliseconds()})
+}
+
+func (r *report) orphanReleased(l coord.Lease) {
+	r.orphans.Inc()
+	r.star.log.Warn("released an orphaned lease", "id", l.ID, "acquired", time.UnixMilli(l.Row.GetAcquiredUnixMs()))
 }
 
 func (r *report) handoffFinished(s *stream, d *departure, taken uint64) {

@@ -87,7 +87,8 @@ func (s *stream) reclaim(ctx context.Context) error {
 		s.depose(epoch.ErrDeposed)
 		return nil
 	}
-	lease, err := s.inc.star.fleet.Leases().Acquire(ctx, s.id, false)
+	leases := s.inc.star.fleet.Leases()
+	lease, err := leases.Acquire(ctx, s.id, false)
 	var held *coord.HeldError
 	if errors.As(err, &held) {
 		s.depart(newDeparture(lifecycle.Handoff))
@@ -97,7 +98,13 @@ func (s *stream) reclaim(ctx context.Context) error {
 		return fmt.Errorf("put back the lease of %s: %w", s.name, err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lease, s.leased = lease, true
+	stands := s.state.Phase != lifecycle.Vacant && !s.forgotten && s.epoch == e
+	if stands {
+		s.lease, s.leased = lease, true
+	}
+	s.mu.Unlock()
+	if !stands { // it departed meanwhile, and has released the lease of before
+		return leases.Release(ctx, lease)
+	}
 	return nil
 }

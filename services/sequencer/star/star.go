@@ -34,8 +34,9 @@ type Star struct {
 	report  *report
 	health  *runtime.Health
 
-	sessions *sessions
-	tails    *tailBudget
+	sessions  *sessions
+	admission *admission
+	tails     *tailBudget
 
 	// ctx is the star's own life: gates, departures and releases run on it, not on a caller's.
 	ctx      context.Context
@@ -99,6 +100,7 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Star, error) {
 	if s.report, err = newReport(s.ctx, s, env); err != nil {
 		return nil, errors.Join(err, fleet.Close())
 	}
+	s.admission = newAdmission(int64(cfg.AdmissionBytes))
 	s.sessions = &sessions{bound: int64(cfg.MaxProducerSessions), shed: s.report.shed}
 	if s.copies, s.readers, err = openCopies(ctx, s); err != nil {
 		s.close()
@@ -154,6 +156,8 @@ func (s *Star) serve(ctx context.Context, env runtime.Env, lis net.Listener, rea
 	s.goes(func() { s.settleLoop(loops) })
 	s.goes(func() { s.statsLoop(loops) })
 	s.goes(func() { s.watchSession(loops) })
+	s.goes(func() { s.watchStorage(loops) })
+	s.goes(func() { s.sweepLoop(loops) })
 	addrs := Addrs{GRPC: lis.Addr().String()}
 
 	var g runtime.Group
@@ -233,32 +237,42 @@ func (s *Star) refusesLeadership() string {
 // deposed replaces an incarnation whose chain is lost by a new one. The old chains are fenced and
 // settled like a dead star's; the leadership of their streams is claimed anew by whoever opens them.
 func (s *Star) deposed(inc *incarnation, why error) {
-	s.goes(func() {
-		s.reborn.Lock()
-		defer s.reborn.Unlock()
-		if s.inc.Load() != inc {
-			return
-		}
-		s.log.Error("this incarnation is over; starting another", "incarnation", inc.id, "err", why)
-		inc.end(why)
-		for pause := retryFirst; ; pause = min(2*pause, retryMost) {
-			next, err := s.rebirth(s.ctx)
-			if err == nil {
-				s.inc.Store(next)
-				s.report.joined(next)
-				return
-			}
-			s.log.Warn("no new incarnation yet", "err", err)
-			if !sleep(s.ctx, pause) {
-				return
-			}
-		}
-	})
+	s.goes(func() { s.replace(inc, why, "") })
 }
 
-func (s *Star) rebirth(ctx context.Context) (*incarnation, error) {
+// replace ends inc and begins another, which may lead nothing where ineligible says why. It returns when
+// the new one serves, or the star has ended, or inc was replaced already.
+func (s *Star) replace(inc *incarnation, why error, ineligible string) {
+	s.reborn.Lock()
+	defer s.reborn.Unlock()
+	if s.inc.Load() != inc {
+		return
+	}
+	s.log.Error("this incarnation is over; starting another", "incarnation", inc.id, "err", why)
+	inc.end(why)
+	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
+		next, err := s.rebirth(s.ctx, ineligible)
+		if err == nil {
+			s.inc.Store(next)
+			s.report.joined(next)
+			return
+		}
+		s.log.Warn("no new incarnation yet", "err", err)
+		if !sleep(s.ctx, pause) {
+			return
+		}
+	}
+}
+
+func (s *Star) rebirth(ctx context.Context, ineligible string) (*incarnation, error) {
 	inc := newIncarnation(s)
-	if err := s.registration.Load().Update(ctx, func(row *novav1.StarRow) { row.Incarnation = inc.id }); err != nil {
+	err := s.registration.Load().Update(ctx, func(row *novav1.StarRow) {
+		row.Incarnation = inc.id
+		if ineligible != "" {
+			row.Ineligible = ineligible
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := inc.found(ctx); err != nil {
