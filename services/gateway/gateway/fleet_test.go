@@ -123,7 +123,13 @@ func (f *testFleet) ctx() context.Context {
 // create makes a stream's name.
 func (f *testFleet) create(name string) *novav1.NameRow {
 	f.t.Helper()
-	row, _, err := f.meta.Names().Create(f.ctx(), &novav1.NameRow{Name: name, Id: ulid.Make().String(), Mode: novav1.Mode_MODE_ANY, Class: novav1.Class_CLASS_STANDARD})
+	return f.createAs(name, novav1.Class_CLASS_STANDARD)
+}
+
+// createAs makes a stream's name.
+func (f *testFleet) createAs(name string, class novav1.Class) *novav1.NameRow {
+	f.t.Helper()
+	row, _, err := f.meta.Names().Create(f.ctx(), &novav1.NameRow{Name: name, Id: ulid.Make().String(), Mode: novav1.Mode_MODE_ANY, Class: class})
 	if err != nil {
 		f.t.Fatal(err)
 	}

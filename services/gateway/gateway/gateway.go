@@ -43,7 +43,7 @@ type Gateway struct {
 
 	ctx    context.Context // ends when the gateway begins to stop
 	cancel context.CancelFunc
-	work   sync.WaitGroup // the forwarders of producer handles
+	work   sync.WaitGroup // the forwarders of producer handles, and repair
 }
 
 // Addrs is where a running gateway listens.
@@ -80,7 +80,9 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Gateway, error) {
 	if g.fleet, err = coord.Dial(ctx, cfg.Oxia); err != nil {
 		return nil, runtime.ExitError(runtime.ExitUsage, err)
 	}
-	g.stores = newStores(cfg, g.fleet.Rows(), g.log)
+	if g.stores, err = newStores(cfg, g.fleet.Rows(), env); err != nil {
+		return nil, errors.Join(err, g.fleet.Close())
+	}
 	if cfg.NATS != "" {
 		if g.events, err = events.New(ctx, cfg.NATS, events.Config{Log: env.Log, Metrics: env.Metrics}); err != nil {
 			return nil, errors.Join(err, g.fleet.Close())
@@ -88,6 +90,7 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Gateway, error) {
 		g.report = g.events
 	}
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	g.work.Go(func() { g.stores.repair(g.ctx) })
 	return g, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"nova.internal/libs/api/novav1"
 	"nova.internal/libs/coord"
 	"nova.internal/libs/flightlog"
+	"nova.internal/libs/flightlog/copystats"
+	"nova.internal/libs/runtime"
 )
 
 // reopenEvery is how often a copy that could not be opened is tried again.
@@ -30,15 +32,39 @@ type store struct {
 	urls   []string
 	copies []flightlog.Copy // nil where not open
 	tried  time.Time
-	reader *flightlog.Reader // over those that are open; nil without any
+	set    *flightlog.Copies // those that are open
+	reader *flightlog.Reader // over them; nil without any
+	repair *flightlog.Repairer
 }
 
-func newStores(cfg Config, rows *coord.Rows, log *slog.Logger) *stores {
-	s := &stores{rows: rows, log: log, classes: map[novav1.Class]*store{}}
+func newStores(cfg Config, rows *coord.Rows, env runtime.Env) (*stores, error) {
+	s := &stores{rows: rows, log: env.Log, classes: map[novav1.Class]*store{}}
+	report, err := copystats.NewRepairs(env.Metrics, env.Log, func() (n int) {
+		for _, c := range s.classes {
+			n += c.repair.Waiting()
+		}
+		return n
+	})
 	for class, urls := range map[novav1.Class][]string{novav1.Class_CLASS_STANDARD: cfg.Standard, novav1.Class_CLASS_EXPRESS: cfg.Express} {
-		s.classes[class] = &store{urls: urls, copies: make([]flightlog.Copy, len(urls))}
+		c := &store{urls: urls, copies: make([]flightlog.Copy, len(urls)), set: &flightlog.Copies{Class: class}}
+		c.repair = flightlog.NewRepairer(func() *flightlog.Copies {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return c.set
+		}, report)
+		s.classes[class] = c
 	}
-	return s
+	return s, err
+}
+
+// repair repairs what reads find damaged or missing, until ctx ends. A read asks for what segments name,
+// so each slot it meets is decided, and a repair needs no quorum.
+func (s *stores) repair(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, c := range s.classes {
+		all.Go(func() { c.repair.Run(ctx) })
+	}
+	all.Wait()
 }
 
 // reader reads the class's copies; nil when this gateway can reach none of them.
@@ -67,8 +93,10 @@ func (s *stores) reader(ctx context.Context, class novav1.Class) *flightlog.Read
 		open = append(open, c.copies[i])
 	}
 	if fresh {
-		c.reader = flightlog.NewReader(&flightlog.Copies{Class: class, List: open}, func(copy, key string, err error) {
+		c.set = &flightlog.Copies{Class: class, List: open}
+		c.reader = flightlog.NewReader(c.set, func(copy, key string, err error) {
 			s.log.Warn("a copy did not serve an object that it should hold", "copy", copy, "key", key, "err", err)
+			c.repair.ReadFault(copy, key, err)
 		})
 	}
 	return c.reader

@@ -43,7 +43,7 @@ func newChain(inc *incarnation, class novav1.Class) *chain {
 	}
 	c.writer = flightlog.NewWriter(flightlog.WriterConfig{
 		Chain: c.name, Copies: star.copies[class], Linger: linger, FlightBytes: int(star.cfg.FlightBytes), Depth: star.cfg.FlightDepth,
-		OnMissed: star.report.missed, OnCommit: c.committed, OnDeposed: func(err error) { star.deposed(inc, err) }, Log: star.log,
+		OnMissed: c.missed, OnCommit: c.committed, OnDeposed: func(err error) { star.deposed(inc, err) }, Log: star.log,
 	})
 	return c
 }
@@ -81,6 +81,12 @@ func (c *chain) committed(f flightlog.Committed) {
 	}
 	close(c.decided)
 	c.decided = make(chan struct{})
+}
+
+// missed has a committed flight brought to a copy that it did not reach.
+func (c *chain) missed(copy string, slot uint64, err error) {
+	c.inc.star.report.missed(copy, slot, err)
+	c.inc.star.repairers[c.class].Missed(copy, c.name, slot)
 }
 
 func (c *chain) settleOne(id string) {

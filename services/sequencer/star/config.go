@@ -46,6 +46,8 @@ type Config struct {
 	SweepInterval  time.Duration
 	StorageTimeout time.Duration
 	StatsInterval  time.Duration
+	ScrubInterval  time.Duration // between passes over the copies; 0: none
+	ScrubBytes     runtime.Bytes // that a pass reads a second; 0: as fast as it can
 	StopBudget     time.Duration
 }
 
@@ -58,6 +60,7 @@ func DefaultConfig() Config {
 		MaxRecordBytes: 8 << 20, MaxBatchBytes: 16 << 20, MaxProducerSessions: 4096, AdmissionBytes: 256 << 20, TailCacheBytes: 64 << 20,
 		IdleTimeout: 30 * time.Second, AbsorbInterval: 10 * time.Second, AbsorbAge: 30 * time.Second, AbsorbRefs: 512,
 		SettleInterval: 5 * time.Second, SweepInterval: 10 * time.Second, StorageTimeout: 10 * time.Second, StatsInterval: 5 * time.Second, StopBudget: 30 * time.Second,
+		ScrubInterval: 6 * time.Hour, ScrubBytes: 16 << 20,
 	}
 }
 
@@ -90,6 +93,8 @@ func (c *Config) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.SweepInterval, "sweep-interval", c.SweepInterval, "how often the leases in this star's name are held against what it leads")
 	f.DurationVar(&c.StorageTimeout, "storage-timeout", c.StorageTimeout, "how long a flight may wait for its copies before the star resigns")
 	f.DurationVar(&c.StatsInterval, "stats-interval", c.StatsInterval, "how often load is published")
+	f.DurationVar(&c.ScrubInterval, "scrub-interval", c.ScrubInterval, "pause between passes that look for damaged and missing objects on the copies; 0: none")
+	f.Var(&c.ScrubBytes, "scrub-bytes-per-second", "bytes that such a pass reads a second; 0: as fast as it can")
 	f.DurationVar(&c.StopBudget, "exit-drain-budget", c.StopBudget, "how long a stopping star may take in all")
 }
 
@@ -128,6 +133,8 @@ func (c Config) Validate() error {
 		return errors.New("--absorb-interval, --settle-interval, --sweep-interval, --stats-interval and --idle-timeout: above 0")
 	case c.StorageTimeout < 100*time.Millisecond:
 		return errors.New("--storage-timeout: at least 100ms")
+	case c.ScrubInterval < 0:
+		return errors.New("--scrub-interval: 0 or above")
 	}
 	return nil
 }

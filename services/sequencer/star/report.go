@@ -11,6 +11,7 @@ import (
 	"nova.internal/libs/api/novav1"
 	"nova.internal/libs/coord"
 	"nova.internal/libs/events"
+	"nova.internal/libs/flightlog"
 	"nova.internal/libs/runtime"
 )
 
@@ -24,7 +25,7 @@ type report struct {
 
 	opens, departures, moves, sheds *prometheus.CounterVec
 	heals, orphans, gaps, limbos, depositions, recovered,
-	placerMisses, badCopies, missedPuts prometheus.Counter
+	placerMisses, badCopies, missedPuts, scrubs, scrubBytes prometheus.Counter
 	leaders, sessions, appendRate, hotReadRate prometheus.Gauge
 	gate                                       prometheus.Histogram
 	sometimes, sampled                         rate.Sometimes // log lines and events that storms would repeat
@@ -60,6 +61,8 @@ func newReport(ctx context.Context, s *Star, env runtime.Env) (*report, error) {
 	r.placerMisses = count("nova_placer_fallbacks_total", "Placement decided here because no placer answered.")
 	r.badCopies = count("nova_copy_read_faults_total", "Reads that a copy could not serve though it should hold the object.")
 	r.missedPuts = count("nova_copy_puts_missed_total", "Committed flights that a copy lacks because it was away for too long.")
+	r.scrubs = count("nova_scrubs_total", "Passes over the copies of this star's chains.")
+	r.scrubBytes = count("nova_scrub_bytes_total", "Bytes that those passes have read.")
 	r.leaders = gauge("nova_leaderships", "Streams led here.")
 	r.sessions = gauge("nova_producer_sessions", "Producer handles open here.")
 	r.appendRate = gauge("nova_append_bytes_per_second", "Bytes appended here, smoothed.")
@@ -213,6 +216,12 @@ func (r *report) badCopy(copy, key string, err error) {
 func (r *report) missed(copy string, slot uint64, err error) {
 	r.missedPuts.Inc()
 	r.sometimes.Do(func() { r.star.log.Warn("a copy misses a committed flight", "copy", copy, "slot", slot, "err", err) })
+}
+
+func (r *report) scrubbed(s flightlog.Scrubbed, took time.Duration) {
+	r.scrubs.Inc()
+	r.scrubBytes.Add(float64(s.Bytes))
+	r.star.log.Info("looked at the copies of this star's chains", "slots", s.Slots, "bytes", s.Bytes, "mended", s.Mended, "unmended", s.Unmended, "took", took)
 }
 
 func (r *report) measured(row *novav1.StatsRow) {

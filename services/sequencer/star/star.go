@@ -24,15 +24,16 @@ type Star struct {
 	novav1.UnimplementedStreamsServer
 	novav1.UnimplementedStarServer
 
-	cfg     Config
-	log     *slog.Logger
-	fleet   *coord.Fleet
-	copies  map[novav1.Class]*flightlog.Copies
-	readers map[novav1.Class]*flightlog.Reader
-	peers   *peers
-	graves  *graves
-	report  *report
-	health  *runtime.Health
+	cfg       Config
+	log       *slog.Logger
+	fleet     *coord.Fleet
+	copies    map[novav1.Class]*flightlog.Copies
+	readers   map[novav1.Class]*flightlog.Reader
+	repairers map[novav1.Class]*flightlog.Repairer
+	peers     *peers
+	graves    *graves
+	report    *report
+	health    *runtime.Health
 
 	sessions  *sessions
 	admission *admission
@@ -102,6 +103,10 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Star, error) {
 	}
 	s.admission = newAdmission(int64(cfg.AdmissionBytes))
 	s.sessions = &sessions{bound: int64(cfg.MaxProducerSessions), shed: s.report.shed}
+	if s.repairers, err = newRepairers(s); err != nil {
+		s.close()
+		return nil, err
+	}
 	if s.copies, s.readers, err = openCopies(ctx, s); err != nil {
 		s.close()
 		return nil, err
@@ -158,6 +163,10 @@ func (s *Star) serve(ctx context.Context, env runtime.Env, lis net.Listener, rea
 	s.goes(func() { s.watchSession(loops) })
 	s.goes(func() { s.watchStorage(loops) })
 	s.goes(func() { s.sweepLoop(loops) })
+	s.goes(func() { s.scrubLoop(loops) })
+	for _, r := range s.repairers {
+		s.goes(func() { r.Run(loops) })
+	}
 	addrs := Addrs{GRPC: lis.Addr().String()}
 
 	var g runtime.Group

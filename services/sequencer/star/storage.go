@@ -37,7 +37,10 @@ func openCopies(ctx context.Context, s *Star) (map[novav1.Class]*flightlog.Copie
 			return nil, nil, runtime.ExitError(runtime.ExitUsage, fmt.Errorf("class %s has no quorum of its %d copies: %w", flightlog.ClassName(class), len(urls), errors.Join(faults...)))
 		}
 		copies[class] = set
-		readers[class] = flightlog.NewReader(set, s.report.badCopy)
+		readers[class] = flightlog.NewReader(set, func(copy, key string, err error) {
+			s.report.badCopy(copy, key, err)
+			s.repairers[class].ReadFault(copy, key, err)
+		})
 	}
 	return copies, readers, nil
 }
