@@ -28,11 +28,16 @@ replace nova.internal/services/gateway => ../services/gateway
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/nats-io/nats-server/v2 v2.15.2
+	github.com/nats-io/nats.go v1.55.0
+	github.com/oklog/ulid/v2 v2.1.2
 	github.com/spf13/pflag v1.1.0
 	golang.org/x/sync v0.25.0
 	golang.org/x/sys v0.50.0
+	google.golang.org/grpc v1.85.0
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
 	nova.internal/libs/client v0.0.0-00010101000000-000000000000
+	nova.internal/libs/coord v0.0.0-00010101000000-000000000000
 	nova.internal/libs/runtime v0.0.0-00010101000000-000000000000
 	nova.internal/services/nova v0.0.0-00010101000000-000000000000
 )
@@ -73,12 +78,9 @@ require (
 	github.com/mitchellh/mapstructure v1.5.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/nats-io/jwt/v2 v2.8.3 // indirect
-	github.com/nats-io/nats-server/v2 v2.15.2 // indirect
-	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.17 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/oklog/run v1.2.0 // indirect
-	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	github.com/oxia-db/oxia v0.14.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
@@ -103,9 +105,7 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	nova.internal/libs/coord v0.0.0-00010101000000-000000000000 // indirect
 	nova.internal/libs/epoch v0.0.0-00010101000000-000000000000 // indirect
 	nova.internal/libs/events v0.0.0-00010101000000-000000000000 // indirect
 	nova.internal/libs/flightlog v0.0.0-00010101000000-000000000000 // indirect

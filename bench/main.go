@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"nova.internal/bench/child"
 	"nova.internal/bench/figure"
 	"nova.internal/bench/figures"
 )
 
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the embedded servers' own lines
+	child.Play(figures.Roles())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // Figure is one thing that is measured.
 type Figure struct {
 	figure.Spec
-	run func(ctx context.Context, e *Env, s figure.Spec) (figure.Result, error)
+	run run
 }
 
 // Limit bounds one figure.
@@ -31,7 +32,9 @@ func (f Figure) Measure(ctx context.Context, e *Env) (figure.Result, error) {
 }
 
 // List is every figure, in the order in which they are measured.
-func List() []Figure { return appends() }
+func List() []Figure {
+	return slices.Concat(appends(), peers(), latencies(), scans(), puts(), recoveries())
+}
 
 // Pick is the figures that the patterns name: comma-separated, as path.Match has them. An empty string
 // picks all, a pattern that names none is an error.

@@ -19,6 +19,7 @@ func tiny() Size {
 func TestEveryFigureIsMeasured(t *testing.T) {
 	for _, f := range List() {
 		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
 			e := &Env{Size: tiny(), Dir: t.TempDir(), Log: testLog{t}}
 			r, err := f.Measure(t.Context(), e)
 			if err != nil {
@@ -33,7 +34,8 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 func wantFigure(t *testing.T, f Figure, r figure.Result) {
 	t.Helper()
 	for what, v := range map[string]float64{"value": r.Value, "baseline": r.Baseline, "ratio": r.Ratio} {
-		if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		// A follower may have every record before it is acknowledged.
+		if v < 0 || v == 0 && f.Name != "follow-latency" || math.IsInf(v, 0) || math.IsNaN(v) {
 			t.Errorf("%s is %v", what, v)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -177,23 +176,4 @@ func Pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// closers closes what is closed together, in parallel, and returns what went wrong.
-func closers(n int, close func(i int) error) error {
-	var mu sync.Mutex
-	var errs []error
-	var g errgroup.Group
-	g.SetLimit(256)
-	for i := range n {
-		g.Go(func() error {
-			err := close(i)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-			return nil
-		})
-	}
-	_ = g.Wait() // its functions return nothing
-	return errors.Join(errs...)
 }

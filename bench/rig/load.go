@@ -61,12 +61,27 @@ func Open(ctx context.Context, c *client.Client, streams []string, opts client.P
 
 // Close flushes and closes the producers.
 func (p Producers) Close(ctx context.Context) error {
-	return closers(len(p), func(i int) error {
+	return p.each(func(i int) error {
 		if p[i] == nil {
 			return nil
 		}
 		return p[i].Close(ctx)
 	})
+}
+
+// each does something with every producer, many at once, and returns what went wrong.
+func (p Producers) each(do func(i int) error) error {
+	errs := make([]error, len(p))
+	var g errgroup.Group
+	g.SetLimit(4 * openAtOnce)
+	for i := range p {
+		g.Go(func() error {
+			errs[i] = do(i)
+			return nil
+		})
+	}
+	_ = g.Wait() // its functions return nothing
+	return errors.Join(errs...)
 }
 
 // Run appends the load to the streams and returns what was acknowledged in what time, from the first
