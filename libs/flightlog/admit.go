@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,22 +22,44 @@ const recheck = 2 * time.Second
 // a put has succeeded, and that an object is absent.
 type admitted struct {
 	Copy
-	want string
+	want *Known
 
 	mu     sync.Mutex
-	known  bool      // since the last call that failed
+	is     string    // the identity, since the last call that failed; empty: not known
 	looked time.Time // when a wrong or no identity was last seen
 	wrong  error     // what was seen then
+	wanted string    // and what would have been right
 }
+
+// Known is the identity under which the fleet knows a copy. It changes when another store is admitted in
+// the copy's place: from then on the one before is refused. It is safe for concurrent use.
+type Known struct{ id atomic.Pointer[string] }
+
+// NewKnown returns a Known of the identity id.
+func NewKnown(id string) *Known {
+	k := &Known{}
+	k.Set(id)
+	return k
+}
+
+// Set replaces the identity.
+func (k *Known) Set(id string) { k.id.Store(&id) }
+
+// ID is the identity now.
+func (k *Known) ID() string { return *k.id.Load() }
 
 // Admit returns c guarded by its expected identity: while c holds another, or none, every call answers
 // ErrNotAdmitted.
-func Admit(c Copy, want string) Copy { return &admitted{Copy: c, want: want} }
+func Admit(c Copy, want string) Copy { return AdmitAs(c, NewKnown(want)) }
+
+// AdmitAs is Admit with an identity that may change.
+func AdmitAs(c Copy, want *Known) Copy { return &admitted{Copy: c, want: want} }
 
 // check lets a call through to the expected store alone.
 func (a *admitted) check(ctx context.Context) error {
 	a.mu.Lock()
-	known, wrong, fresh := a.known, a.wrong, time.Since(a.looked) < recheck
+	want := a.want.ID()
+	known, wrong, fresh := a.is != "" && a.is == want, a.wrong, a.wanted == want && time.Since(a.looked) < recheck
 	a.mu.Unlock()
 	switch {
 	case known:
@@ -49,19 +72,20 @@ func (a *admitted) check(ctx context.Context) error {
 
 // verify reads the identity.
 func (a *admitted) verify(ctx context.Context) error {
+	want := a.want.ID()
 	id, err := Identify(ctx, a.Copy)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case err != nil:
-		a.known = false
+		a.is = ""
 		return err
-	case id == a.want:
-		a.known, a.wrong = true, nil
+	case id == want && id != "":
+		a.is, a.wrong = id, nil
 		return nil
 	}
-	a.known, a.looked = false, time.Now()
-	a.wrong = fmt.Errorf("copy %s: %w: the fleet knows it as %q, it holds %q; put the right store back, or admit this one", a.Name(), ErrNotAdmitted, a.want, id)
+	a.is, a.looked, a.wanted = "", time.Now(), want
+	a.wrong = fmt.Errorf("copy %s: %w: the fleet knows it as %q, it holds %q; put the right store back, or admit this one", a.Name(), ErrNotAdmitted, want, id)
 	return a.wrong
 }
 
@@ -69,7 +93,7 @@ func (a *admitted) verify(ctx context.Context) error {
 func (a *admitted) note(err error) error {
 	if err != nil && !errors.Is(err, ErrExists) && !errors.Is(err, ErrAbsent) && !errors.Is(err, context.Canceled) {
 		a.mu.Lock()
-		a.known = false
+		a.is = ""
 		a.mu.Unlock()
 	}
 	return err

@@ -21,6 +21,653 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// StorageRequest asks for the copies as one star sees them. Gateways choose the star where none is named.
+type StorageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Star          string                 `protobuf:"bytes,1,opt,name=star,proto3" json:"star,omitempty"`
+	Verify        bool                   `protobuf:"varint,2,opt,name=verify,proto3" json:"verify,omitempty"` // read every object; without it objects are only listed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageRequest) Reset() {
+	*x = StorageRequest{}
+	mi := &file_nova_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageRequest) ProtoMessage() {}
+
+func (x *StorageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageRequest.ProtoReflect.Descriptor instead.
+func (*StorageRequest) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *StorageRequest) GetStar() string {
+	if x != nil {
+		return x.Star
+	}
+	return ""
+}
+
+func (x *StorageRequest) GetVerify() bool {
+	if x != nil {
+		return x.Verify
+	}
+	return false
+}
+
+type StorageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Star          string                 `protobuf:"bytes,1,opt,name=star,proto3" json:"star,omitempty"`
+	Copies        []*CopyStatus          `protobuf:"bytes,2,rep,name=copies,proto3" json:"copies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageResponse) Reset() {
+	*x = StorageResponse{}
+	mi := &file_nova_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageResponse) ProtoMessage() {}
+
+func (x *StorageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageResponse.ProtoReflect.Descriptor instead.
+func (*StorageResponse) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StorageResponse) GetStar() string {
+	if x != nil {
+		return x.Star
+	}
+	return ""
+}
+
+func (x *StorageResponse) GetCopies() []*CopyStatus {
+	if x != nil {
+		return x.Copies
+	}
+	return nil
+}
+
+type CopyStatus struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Class    Class                  `protobuf:"varint,1,opt,name=class,proto3,enum=nova.v1.Class" json:"class,omitempty"`
+	Index    uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Copy     string                 `protobuf:"bytes,3,opt,name=copy,proto3" json:"copy,omitempty"`         // URL without credentials
+	Expected string                 `protobuf:"bytes,4,opt,name=expected,proto3" json:"expected,omitempty"` // identity under which the fleet knows it
+	Found    string                 `protobuf:"bytes,5,opt,name=found,proto3" json:"found,omitempty"`       // identity that the store holds; empty: blank, or it does not answer
+	Fault    string                 `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`       // why it takes no part; empty when it does
+	// Of the decided slots of the class's chains:
+	Flights       uint64 `protobuf:"varint,7,opt,name=flights,proto3" json:"flights,omitempty"`  // stand on this copy
+	Missing       uint64 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`  // stand on another copy and not on this
+	Damaged       uint64 `protobuf:"varint,9,opt,name=damaged,proto3" json:"damaged,omitempty"`  // stand here and are not the flight; only with verify
+	Counted       bool   `protobuf:"varint,10,opt,name=counted,proto3" json:"counted,omitempty"` // the copy could be listed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyStatus) Reset() {
+	*x = CopyStatus{}
+	mi := &file_nova_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyStatus) ProtoMessage() {}
+
+func (x *CopyStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyStatus.ProtoReflect.Descriptor instead.
+func (*CopyStatus) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CopyStatus) GetClass() Class {
+	if x != nil {
+		return x.Class
+	}
+	return Class_CLASS_UNSPECIFIED
+}
+
+func (x *CopyStatus) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CopyStatus) GetCopy() string {
+	if x != nil {
+		return x.Copy
+	}
+	return ""
+}
+
+func (x *CopyStatus) GetExpected() string {
+	if x != nil {
+		return x.Expected
+	}
+	return ""
+}
+
+func (x *CopyStatus) GetFound() string {
+	if x != nil {
+		return x.Found
+	}
+	return ""
+}
+
+func (x *CopyStatus) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *CopyStatus) GetFlights() uint64 {
+	if x != nil {
+		return x.Flights
+	}
+	return 0
+}
+
+func (x *CopyStatus) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *CopyStatus) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
+func (x *CopyStatus) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
+type AdmitCopyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Class         Class                  `protobuf:"varint,1,opt,name=class,proto3,enum=nova.v1.Class" json:"class,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Star          string                 `protobuf:"bytes,3,opt,name=star,proto3" json:"star,omitempty"` // that does it; gateways choose where none is named
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitCopyRequest) Reset() {
+	*x = AdmitCopyRequest{}
+	mi := &file_nova_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitCopyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitCopyRequest) ProtoMessage() {}
+
+func (x *AdmitCopyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitCopyRequest.ProtoReflect.Descriptor instead.
+func (*AdmitCopyRequest) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AdmitCopyRequest) GetClass() Class {
+	if x != nil {
+		return x.Class
+	}
+	return Class_CLASS_UNSPECIFIED
+}
+
+func (x *AdmitCopyRequest) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AdmitCopyRequest) GetStar() string {
+	if x != nil {
+		return x.Star
+	}
+	return ""
+}
+
+// AdmitCopyResponse tells how far it is; the last one has the identity.
+type AdmitCopyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chains        uint64                 `protobuf:"varint,1,opt,name=chains,proto3" json:"chains,omitempty"` // done
+	Of            uint64                 `protobuf:"varint,2,opt,name=of,proto3" json:"of,omitempty"`
+	Objects       uint64                 `protobuf:"varint,3,opt,name=objects,proto3" json:"objects,omitempty"` // put
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Copy          string                 `protobuf:"bytes,5,opt,name=copy,proto3" json:"copy,omitempty"`
+	Identity      string                 `protobuf:"bytes,6,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitCopyResponse) Reset() {
+	*x = AdmitCopyResponse{}
+	mi := &file_nova_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitCopyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitCopyResponse) ProtoMessage() {}
+
+func (x *AdmitCopyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitCopyResponse.ProtoReflect.Descriptor instead.
+func (*AdmitCopyResponse) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AdmitCopyResponse) GetChains() uint64 {
+	if x != nil {
+		return x.Chains
+	}
+	return 0
+}
+
+func (x *AdmitCopyResponse) GetOf() uint64 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *AdmitCopyResponse) GetObjects() uint64 {
+	if x != nil {
+		return x.Objects
+	}
+	return 0
+}
+
+func (x *AdmitCopyResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *AdmitCopyResponse) GetCopy() string {
+	if x != nil {
+		return x.Copy
+	}
+	return ""
+}
+
+func (x *AdmitCopyResponse) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+type DecideChainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         string                 `protobuf:"bytes,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Apply         bool                   `protobuf:"varint,2,opt,name=apply,proto3" json:"apply,omitempty"`                             // without it nothing is written
+	AcceptLoss    bool                   `protobuf:"varint,3,opt,name=accept_loss,json=acceptLoss,proto3" json:"accept_loss,omitempty"` // end the chain also where records that were acknowledged may lie behind it
+	Star          string                 `protobuf:"bytes,4,opt,name=star,proto3" json:"star,omitempty"`                                // that does it; gateways choose where none is named
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideChainRequest) Reset() {
+	*x = DecideChainRequest{}
+	mi := &file_nova_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideChainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideChainRequest) ProtoMessage() {}
+
+func (x *DecideChainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideChainRequest.ProtoReflect.Descriptor instead.
+func (*DecideChainRequest) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DecideChainRequest) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+func (x *DecideChainRequest) GetApply() bool {
+	if x != nil {
+		return x.Apply
+	}
+	return false
+}
+
+func (x *DecideChainRequest) GetAcceptLoss() bool {
+	if x != nil {
+		return x.AcceptLoss
+	}
+	return false
+}
+
+func (x *DecideChainRequest) GetStar() string {
+	if x != nil {
+		return x.Star
+	}
+	return ""
+}
+
+type DecideChainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"` // open, sealed or settled, before
+	Floor         uint64                 `protobuf:"varint,2,opt,name=floor,proto3" json:"floor,omitempty"`
+	Seal          uint64                 `protobuf:"varint,3,opt,name=seal,proto3" json:"seal,omitempty"` // where the chain ends, or would
+	Applied       bool                   `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`
+	Loses         bool                   `protobuf:"varint,5,opt,name=loses,proto3" json:"loses,omitempty"`    // acknowledged records may lie at or above the seal
+	Stuck         string                 `protobuf:"bytes,6,opt,name=stuck,proto3" json:"stuck,omitempty"`     // why it cannot be decided without accept_loss; empty when it can
+	Rulings       []*SlotRuling          `protobuf:"bytes,7,rep,name=rulings,proto3" json:"rulings,omitempty"` // of the slots that were not plain
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideChainResponse) Reset() {
+	*x = DecideChainResponse{}
+	mi := &file_nova_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideChainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideChainResponse) ProtoMessage() {}
+
+func (x *DecideChainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideChainResponse.ProtoReflect.Descriptor instead.
+func (*DecideChainResponse) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DecideChainResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *DecideChainResponse) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *DecideChainResponse) GetSeal() uint64 {
+	if x != nil {
+		return x.Seal
+	}
+	return 0
+}
+
+func (x *DecideChainResponse) GetApplied() bool {
+	if x != nil {
+		return x.Applied
+	}
+	return false
+}
+
+func (x *DecideChainResponse) GetLoses() bool {
+	if x != nil {
+		return x.Loses
+	}
+	return false
+}
+
+func (x *DecideChainResponse) GetStuck() string {
+	if x != nil {
+		return x.Stuck
+	}
+	return ""
+}
+
+func (x *DecideChainResponse) GetRulings() []*SlotRuling {
+	if x != nil {
+		return x.Rulings
+	}
+	return nil
+}
+
+type SlotRuling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slot          uint64                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	Ruling        string                 `protobuf:"bytes,2,opt,name=ruling,proto3" json:"ruling,omitempty"` // complete, counts, poison, tail, ends, stuck
+	Answers       []*SlotAnswer          `protobuf:"bytes,3,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotRuling) Reset() {
+	*x = SlotRuling{}
+	mi := &file_nova_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotRuling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotRuling) ProtoMessage() {}
+
+func (x *SlotRuling) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotRuling.ProtoReflect.Descriptor instead.
+func (*SlotRuling) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SlotRuling) GetSlot() uint64 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *SlotRuling) GetRuling() string {
+	if x != nil {
+		return x.Ruling
+	}
+	return ""
+}
+
+func (x *SlotRuling) GetAnswers() []*SlotAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+type SlotAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Copy          string                 `protobuf:"bytes,1,opt,name=copy,proto3" json:"copy,omitempty"`
+	Holds         string                 `protobuf:"bytes,2,opt,name=holds,proto3" json:"holds,omitempty"` // flight, poison, empty or away
+	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotAnswer) Reset() {
+	*x = SlotAnswer{}
+	mi := &file_nova_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotAnswer) ProtoMessage() {}
+
+func (x *SlotAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_nova_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotAnswer.ProtoReflect.Descriptor instead.
+func (*SlotAnswer) Descriptor() ([]byte, []int) {
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SlotAnswer) GetCopy() string {
+	if x != nil {
+		return x.Copy
+	}
+	return ""
+}
+
+func (x *SlotAnswer) GetHolds() string {
+	if x != nil {
+		return x.Holds
+	}
+	return ""
+}
+
+func (x *SlotAnswer) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 type LeadershipsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Top           uint32                 `protobuf:"varint,1,opt,name=top,proto3" json:"top,omitempty"` // the hottest; 0: the first 100
@@ -30,7 +677,7 @@ type LeadershipsRequest struct {
 
 func (x *LeadershipsRequest) Reset() {
 	*x = LeadershipsRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[0]
+	mi := &file_nova_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -42,7 +689,7 @@ func (x *LeadershipsRequest) String() string {
 func (*LeadershipsRequest) ProtoMessage() {}
 
 func (x *LeadershipsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[0]
+	mi := &file_nova_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -55,7 +702,7 @@ func (x *LeadershipsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadershipsRequest.ProtoReflect.Descriptor instead.
 func (*LeadershipsRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LeadershipsRequest) GetTop() uint32 {
@@ -75,7 +722,7 @@ type LeadershipsResponse struct {
 
 func (x *LeadershipsResponse) Reset() {
 	*x = LeadershipsResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[1]
+	mi := &file_nova_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -87,7 +734,7 @@ func (x *LeadershipsResponse) String() string {
 func (*LeadershipsResponse) ProtoMessage() {}
 
 func (x *LeadershipsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[1]
+	mi := &file_nova_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -100,7 +747,7 @@ func (x *LeadershipsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadershipsResponse.ProtoReflect.Descriptor instead.
 func (*LeadershipsResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LeadershipsResponse) GetLeaderships() []*LeadershipInfo {
@@ -135,7 +782,7 @@ type LeadershipInfo struct {
 
 func (x *LeadershipInfo) Reset() {
 	*x = LeadershipInfo{}
-	mi := &file_nova_v1_control_proto_msgTypes[2]
+	mi := &file_nova_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -147,7 +794,7 @@ func (x *LeadershipInfo) String() string {
 func (*LeadershipInfo) ProtoMessage() {}
 
 func (x *LeadershipInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[2]
+	mi := &file_nova_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -160,7 +807,7 @@ func (x *LeadershipInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadershipInfo.ProtoReflect.Descriptor instead.
 func (*LeadershipInfo) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeadershipInfo) GetId() string {
@@ -246,7 +893,7 @@ type HandoffRequest struct {
 
 func (x *HandoffRequest) Reset() {
 	*x = HandoffRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[3]
+	mi := &file_nova_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +905,7 @@ func (x *HandoffRequest) String() string {
 func (*HandoffRequest) ProtoMessage() {}
 
 func (x *HandoffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[3]
+	mi := &file_nova_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +918,7 @@ func (x *HandoffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffRequest.ProtoReflect.Descriptor instead.
 func (*HandoffRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HandoffRequest) GetId() string {
@@ -320,7 +967,7 @@ type HandoffResponse struct {
 
 func (x *HandoffResponse) Reset() {
 	*x = HandoffResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[4]
+	mi := &file_nova_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +979,7 @@ func (x *HandoffResponse) String() string {
 func (*HandoffResponse) ProtoMessage() {}
 
 func (x *HandoffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[4]
+	mi := &file_nova_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +992,7 @@ func (x *HandoffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffResponse.ProtoReflect.Descriptor instead.
 func (*HandoffResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HandoffResponse) GetEpoch() uint64 {
@@ -381,7 +1028,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[5]
+	mi := &file_nova_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +1040,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[5]
+	mi := &file_nova_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +1053,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PrepareRequest) GetId() string {
@@ -445,7 +1092,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[6]
+	mi := &file_nova_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +1104,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[6]
+	mi := &file_nova_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +1117,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 type TakeRequest struct {
@@ -486,7 +1133,7 @@ type TakeRequest struct {
 
 func (x *TakeRequest) Reset() {
 	*x = TakeRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[7]
+	mi := &file_nova_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +1145,7 @@ func (x *TakeRequest) String() string {
 func (*TakeRequest) ProtoMessage() {}
 
 func (x *TakeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[7]
+	mi := &file_nova_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +1158,7 @@ func (x *TakeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeRequest.ProtoReflect.Descriptor instead.
 func (*TakeRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TakeRequest) GetId() string {
@@ -558,7 +1205,7 @@ type TakeResponse struct {
 
 func (x *TakeResponse) Reset() {
 	*x = TakeResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[8]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +1217,7 @@ func (x *TakeResponse) String() string {
 func (*TakeResponse) ProtoMessage() {}
 
 func (x *TakeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[8]
+	mi := &file_nova_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +1230,7 @@ func (x *TakeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeResponse.ProtoReflect.Descriptor instead.
 func (*TakeResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TakeResponse) GetEpoch() uint64 {
@@ -604,7 +1251,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[9]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +1263,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[9]
+	mi := &file_nova_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +1276,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -666,7 +1313,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[10]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +1325,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[10]
+	mi := &file_nova_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +1338,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseResponse) GetOutcome() isReleaseResponse_Outcome {
@@ -746,7 +1393,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_nova_v1_control_proto_msgTypes[11]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +1405,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[11]
+	mi := &file_nova_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +1418,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Evidence) GetCovered() uint64 {
@@ -812,7 +1459,7 @@ type EvidenceBatch struct {
 
 func (x *EvidenceBatch) Reset() {
 	*x = EvidenceBatch{}
-	mi := &file_nova_v1_control_proto_msgTypes[12]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1471,7 @@ func (x *EvidenceBatch) String() string {
 func (*EvidenceBatch) ProtoMessage() {}
 
 func (x *EvidenceBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[12]
+	mi := &file_nova_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1484,7 @@ func (x *EvidenceBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvidenceBatch.ProtoReflect.Descriptor instead.
 func (*EvidenceBatch) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EvidenceBatch) GetSlot() uint64 {
@@ -912,7 +1559,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[13]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1571,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[13]
+	mi := &file_nova_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1584,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SettleRequest) GetName() string {
@@ -955,7 +1602,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[14]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1614,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[14]
+	mi := &file_nova_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1627,7 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 type DropRequest struct {
@@ -992,7 +1639,7 @@ type DropRequest struct {
 
 func (x *DropRequest) Reset() {
 	*x = DropRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1651,7 @@ func (x *DropRequest) String() string {
 func (*DropRequest) ProtoMessage() {}
 
 func (x *DropRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[15]
+	mi := &file_nova_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1664,7 @@ func (x *DropRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropRequest.ProtoReflect.Descriptor instead.
 func (*DropRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DropRequest) GetId() string {
@@ -1035,7 +1682,7 @@ type DropResponse struct {
 
 func (x *DropResponse) Reset() {
 	*x = DropResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1694,7 @@ func (x *DropResponse) String() string {
 func (*DropResponse) ProtoMessage() {}
 
 func (x *DropResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[16]
+	mi := &file_nova_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1707,7 @@ func (x *DropResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropResponse.ProtoReflect.Descriptor instead.
 func (*DropResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 type TailRequest struct {
@@ -1072,7 +1719,7 @@ type TailRequest struct {
 
 func (x *TailRequest) Reset() {
 	*x = TailRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1731,7 @@ func (x *TailRequest) String() string {
 func (*TailRequest) ProtoMessage() {}
 
 func (x *TailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[17]
+	mi := &file_nova_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1744,7 @@ func (x *TailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailRequest.ProtoReflect.Descriptor instead.
 func (*TailRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TailRequest) GetId() string {
@@ -1117,7 +1764,7 @@ type TailResponse struct {
 
 func (x *TailResponse) Reset() {
 	*x = TailResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1776,7 @@ func (x *TailResponse) String() string {
 func (*TailResponse) ProtoMessage() {}
 
 func (x *TailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[18]
+	mi := &file_nova_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1789,7 @@ func (x *TailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailResponse.ProtoReflect.Descriptor instead.
 func (*TailResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TailResponse) GetNext() uint64 {
@@ -1170,7 +1817,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1829,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[19]
+	mi := &file_nova_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1842,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveRequest) GetId() string {
@@ -1235,7 +1882,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1894,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[20]
+	mi := &file_nova_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1907,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolveResponse) GetHolder() string {
@@ -1330,7 +1977,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1989,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[21]
+	mi := &file_nova_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +2002,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Candidate) GetStar() string {
@@ -1387,7 +2034,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +2046,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[22]
+	mi := &file_nova_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +2059,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 type FleetResponse struct {
@@ -1424,7 +2071,7 @@ type FleetResponse struct {
 
 func (x *FleetResponse) Reset() {
 	*x = FleetResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +2083,7 @@ func (x *FleetResponse) String() string {
 func (*FleetResponse) ProtoMessage() {}
 
 func (x *FleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[23]
+	mi := &file_nova_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +2096,7 @@ func (x *FleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetResponse.ProtoReflect.Descriptor instead.
 func (*FleetResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FleetResponse) GetStars() []*FleetStar {
@@ -1469,7 +2116,7 @@ type FleetStar struct {
 
 func (x *FleetStar) Reset() {
 	*x = FleetStar{}
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +2128,7 @@ func (x *FleetStar) String() string {
 func (*FleetStar) ProtoMessage() {}
 
 func (x *FleetStar) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[24]
+	mi := &file_nova_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +2141,7 @@ func (x *FleetStar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStar.ProtoReflect.Descriptor instead.
 func (*FleetStar) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FleetStar) GetStar() *StarRow {
@@ -1521,7 +2168,7 @@ type AdminHandoffRequest struct {
 
 func (x *AdminHandoffRequest) Reset() {
 	*x = AdminHandoffRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[25]
+	mi := &file_nova_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +2180,7 @@ func (x *AdminHandoffRequest) String() string {
 func (*AdminHandoffRequest) ProtoMessage() {}
 
 func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[25]
+	mi := &file_nova_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +2193,7 @@ func (x *AdminHandoffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffRequest.ProtoReflect.Descriptor instead.
 func (*AdminHandoffRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AdminHandoffRequest) GetName() string {
@@ -1576,7 +2223,7 @@ type AdminHandoffResponse struct {
 
 func (x *AdminHandoffResponse) Reset() {
 	*x = AdminHandoffResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[26]
+	mi := &file_nova_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +2235,7 @@ func (x *AdminHandoffResponse) String() string {
 func (*AdminHandoffResponse) ProtoMessage() {}
 
 func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[26]
+	mi := &file_nova_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +2248,7 @@ func (x *AdminHandoffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminHandoffResponse.ProtoReflect.Descriptor instead.
 func (*AdminHandoffResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AdminHandoffResponse) GetHandoff() string {
@@ -1652,7 +2299,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_nova_v1_control_proto_msgTypes[27]
+	mi := &file_nova_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +2311,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[27]
+	mi := &file_nova_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +2324,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EventsRequest) GetFollow() bool {
@@ -1726,7 +2373,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_nova_v1_control_proto_msgTypes[28]
+	mi := &file_nova_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +2385,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nova_v1_control_proto_msgTypes[28]
+	mi := &file_nova_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +2398,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_nova_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_nova_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EventsResponse) GetSubject() string {
@@ -1779,7 +2426,61 @@ var File_nova_v1_control_proto protoreflect.FileDescriptor
 
 const file_nova_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15nova/v1/control.proto\x12\anova.v1\x1a\x12nova/v1/rows.proto\"&\n" +
+	"\x15nova/v1/control.proto\x12\anova.v1\x1a\x12nova/v1/rows.proto\"<\n" +
+	"\x0eStorageRequest\x12\x12\n" +
+	"\x04star\x18\x01 \x01(\tR\x04star\x12\x16\n" +
+	"\x06verify\x18\x02 \x01(\bR\x06verify\"R\n" +
+	"\x0fStorageResponse\x12\x12\n" +
+	"\x04star\x18\x01 \x01(\tR\x04star\x12+\n" +
+	"\x06copies\x18\x02 \x03(\v2\x13.nova.v1.CopyStatusR\x06copies\"\x8c\x02\n" +
+	"\n" +
+	"CopyStatus\x12$\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x12\n" +
+	"\x04copy\x18\x03 \x01(\tR\x04copy\x12\x1a\n" +
+	"\bexpected\x18\x04 \x01(\tR\bexpected\x12\x14\n" +
+	"\x05found\x18\x05 \x01(\tR\x05found\x12\x14\n" +
+	"\x05fault\x18\x06 \x01(\tR\x05fault\x12\x18\n" +
+	"\aflights\x18\a \x01(\x04R\aflights\x12\x18\n" +
+	"\amissing\x18\b \x01(\x04R\amissing\x12\x18\n" +
+	"\adamaged\x18\t \x01(\x04R\adamaged\x12\x18\n" +
+	"\acounted\x18\n" +
+	" \x01(\bR\acounted\"b\n" +
+	"\x10AdmitCopyRequest\x12$\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x0e.nova.v1.ClassR\x05class\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x12\n" +
+	"\x04star\x18\x03 \x01(\tR\x04star\"\x9b\x01\n" +
+	"\x11AdmitCopyResponse\x12\x16\n" +
+	"\x06chains\x18\x01 \x01(\x04R\x06chains\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\x04R\x02of\x12\x18\n" +
+	"\aobjects\x18\x03 \x01(\x04R\aobjects\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04copy\x18\x05 \x01(\tR\x04copy\x12\x1a\n" +
+	"\bidentity\x18\x06 \x01(\tR\bidentity\"u\n" +
+	"\x12DecideChainRequest\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\tR\x05chain\x12\x14\n" +
+	"\x05apply\x18\x02 \x01(\bR\x05apply\x12\x1f\n" +
+	"\vaccept_loss\x18\x03 \x01(\bR\n" +
+	"acceptLoss\x12\x12\n" +
+	"\x04star\x18\x04 \x01(\tR\x04star\"\xca\x01\n" +
+	"\x13DecideChainResponse\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05floor\x18\x02 \x01(\x04R\x05floor\x12\x12\n" +
+	"\x04seal\x18\x03 \x01(\x04R\x04seal\x12\x18\n" +
+	"\aapplied\x18\x04 \x01(\bR\aapplied\x12\x14\n" +
+	"\x05loses\x18\x05 \x01(\bR\x05loses\x12\x14\n" +
+	"\x05stuck\x18\x06 \x01(\tR\x05stuck\x12-\n" +
+	"\arulings\x18\a \x03(\v2\x13.nova.v1.SlotRulingR\arulings\"g\n" +
+	"\n" +
+	"SlotRuling\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\x04R\x04slot\x12\x16\n" +
+	"\x06ruling\x18\x02 \x01(\tR\x06ruling\x12-\n" +
+	"\aanswers\x18\x03 \x03(\v2\x13.nova.v1.SlotAnswerR\aanswers\"L\n" +
+	"\n" +
+	"SlotAnswer\x12\x12\n" +
+	"\x04copy\x18\x01 \x01(\tR\x04copy\x12\x14\n" +
+	"\x05holds\x18\x02 \x01(\tR\x05holds\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"&\n" +
 	"\x12LeadershipsRequest\x12\x10\n" +
 	"\x03top\x18\x01 \x01(\rR\x03top\"f\n" +
 	"\x13LeadershipsResponse\x129\n" +
@@ -1899,7 +2600,7 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1f\n" +
 	"\vcloud_event\x18\x02 \x01(\fR\n" +
 	"cloudEvent\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xe4\x03\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence2\xb2\x05\n" +
 	"\x04Star\x12H\n" +
 	"\vLeaderships\x12\x1b.nova.v1.LeadershipsRequest\x1a\x1c.nova.v1.LeadershipsResponse\x12<\n" +
 	"\aHandoff\x12\x17.nova.v1.HandoffRequest\x1a\x18.nova.v1.HandoffResponse\x12<\n" +
@@ -1908,13 +2609,19 @@ const file_nova_v1_control_proto_rawDesc = "" +
 	"\aRelease\x12\x17.nova.v1.ReleaseRequest\x1a\x18.nova.v1.ReleaseResponse\x129\n" +
 	"\x06Settle\x12\x16.nova.v1.SettleRequest\x1a\x17.nova.v1.SettleResponse\x123\n" +
 	"\x04Drop\x12\x14.nova.v1.DropRequest\x1a\x15.nova.v1.DropResponse\x123\n" +
-	"\x04Tail\x12\x14.nova.v1.TailRequest\x1a\x15.nova.v1.TailResponse2F\n" +
+	"\x04Tail\x12\x14.nova.v1.TailRequest\x1a\x15.nova.v1.TailResponse\x12<\n" +
+	"\aStorage\x12\x17.nova.v1.StorageRequest\x1a\x18.nova.v1.StorageResponse\x12D\n" +
+	"\tAdmitCopy\x12\x19.nova.v1.AdmitCopyRequest\x1a\x1a.nova.v1.AdmitCopyResponse0\x01\x12H\n" +
+	"\vDecideChain\x12\x1b.nova.v1.DecideChainRequest\x1a\x1c.nova.v1.DecideChainResponse2F\n" +
 	"\x06Placer\x12<\n" +
-	"\aResolve\x12\x17.nova.v1.ResolveRequest\x1a\x18.nova.v1.ResolveResponse2\xc4\x01\n" +
+	"\aResolve\x12\x17.nova.v1.ResolveRequest\x1a\x18.nova.v1.ResolveResponse2\x92\x03\n" +
 	"\x05Admin\x126\n" +
 	"\x05Fleet\x12\x15.nova.v1.FleetRequest\x1a\x16.nova.v1.FleetResponse\x12F\n" +
 	"\aHandoff\x12\x1c.nova.v1.AdminHandoffRequest\x1a\x1d.nova.v1.AdminHandoffResponse\x12;\n" +
-	"\x06Events\x12\x16.nova.v1.EventsRequest\x1a\x17.nova.v1.EventsResponse0\x01B&Z$nova.internal/libs/api/novav1;novav1b\x06proto3"
+	"\x06Events\x12\x16.nova.v1.EventsRequest\x1a\x17.nova.v1.EventsResponse0\x01\x12<\n" +
+	"\aStorage\x12\x17.nova.v1.StorageRequest\x1a\x18.nova.v1.StorageResponse\x12D\n" +
+	"\tAdmitCopy\x12\x19.nova.v1.AdmitCopyRequest\x1a\x1a.nova.v1.AdmitCopyResponse0\x01\x12H\n" +
+	"\vDecideChain\x12\x1b.nova.v1.DecideChainRequest\x1a\x1c.nova.v1.DecideChainResponseB&Z$nova.internal/libs/api/novav1;novav1b\x06proto3"
 
 var (
 	file_nova_v1_control_proto_rawDescOnce sync.Once
@@ -1928,79 +2635,105 @@ func file_nova_v1_control_proto_rawDescGZIP() []byte {
 	return file_nova_v1_control_proto_rawDescData
 }
 
-var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_nova_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_nova_v1_control_proto_goTypes = []any{
-	(*LeadershipsRequest)(nil),   // 0: nova.v1.LeadershipsRequest
-	(*LeadershipsResponse)(nil),  // 1: nova.v1.LeadershipsResponse
-	(*LeadershipInfo)(nil),       // 2: nova.v1.LeadershipInfo
-	(*HandoffRequest)(nil),       // 3: nova.v1.HandoffRequest
-	(*HandoffResponse)(nil),      // 4: nova.v1.HandoffResponse
-	(*PrepareRequest)(nil),       // 5: nova.v1.PrepareRequest
-	(*PrepareResponse)(nil),      // 6: nova.v1.PrepareResponse
-	(*TakeRequest)(nil),          // 7: nova.v1.TakeRequest
-	(*TakeResponse)(nil),         // 8: nova.v1.TakeResponse
-	(*ReleaseRequest)(nil),       // 9: nova.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 10: nova.v1.ReleaseResponse
-	(*Evidence)(nil),             // 11: nova.v1.Evidence
-	(*EvidenceBatch)(nil),        // 12: nova.v1.EvidenceBatch
-	(*SettleRequest)(nil),        // 13: nova.v1.SettleRequest
-	(*SettleResponse)(nil),       // 14: nova.v1.SettleResponse
-	(*DropRequest)(nil),          // 15: nova.v1.DropRequest
-	(*DropResponse)(nil),         // 16: nova.v1.DropResponse
-	(*TailRequest)(nil),          // 17: nova.v1.TailRequest
-	(*TailResponse)(nil),         // 18: nova.v1.TailResponse
-	(*ResolveRequest)(nil),       // 19: nova.v1.ResolveRequest
-	(*ResolveResponse)(nil),      // 20: nova.v1.ResolveResponse
-	(*Candidate)(nil),            // 21: nova.v1.Candidate
-	(*FleetRequest)(nil),         // 22: nova.v1.FleetRequest
-	(*FleetResponse)(nil),        // 23: nova.v1.FleetResponse
-	(*FleetStar)(nil),            // 24: nova.v1.FleetStar
-	(*AdminHandoffRequest)(nil),  // 25: nova.v1.AdminHandoffRequest
-	(*AdminHandoffResponse)(nil), // 26: nova.v1.AdminHandoffResponse
-	(*EventsRequest)(nil),        // 27: nova.v1.EventsRequest
-	(*EventsResponse)(nil),       // 28: nova.v1.EventsResponse
-	(Class)(0),                   // 29: nova.v1.Class
-	(*StarRow)(nil),              // 30: nova.v1.StarRow
-	(*StatsRow)(nil),             // 31: nova.v1.StatsRow
+	(*StorageRequest)(nil),       // 0: nova.v1.StorageRequest
+	(*StorageResponse)(nil),      // 1: nova.v1.StorageResponse
+	(*CopyStatus)(nil),           // 2: nova.v1.CopyStatus
+	(*AdmitCopyRequest)(nil),     // 3: nova.v1.AdmitCopyRequest
+	(*AdmitCopyResponse)(nil),    // 4: nova.v1.AdmitCopyResponse
+	(*DecideChainRequest)(nil),   // 5: nova.v1.DecideChainRequest
+	(*DecideChainResponse)(nil),  // 6: nova.v1.DecideChainResponse
+	(*SlotRuling)(nil),           // 7: nova.v1.SlotRuling
+	(*SlotAnswer)(nil),           // 8: nova.v1.SlotAnswer
+	(*LeadershipsRequest)(nil),   // 9: nova.v1.LeadershipsRequest
+	(*LeadershipsResponse)(nil),  // 10: nova.v1.LeadershipsResponse
+	(*LeadershipInfo)(nil),       // 11: nova.v1.LeadershipInfo
+	(*HandoffRequest)(nil),       // 12: nova.v1.HandoffRequest
+	(*HandoffResponse)(nil),      // 13: nova.v1.HandoffResponse
+	(*PrepareRequest)(nil),       // 14: nova.v1.PrepareRequest
+	(*PrepareResponse)(nil),      // 15: nova.v1.PrepareResponse
+	(*TakeRequest)(nil),          // 16: nova.v1.TakeRequest
+	(*TakeResponse)(nil),         // 17: nova.v1.TakeResponse
+	(*ReleaseRequest)(nil),       // 18: nova.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 19: nova.v1.ReleaseResponse
+	(*Evidence)(nil),             // 20: nova.v1.Evidence
+	(*EvidenceBatch)(nil),        // 21: nova.v1.EvidenceBatch
+	(*SettleRequest)(nil),        // 22: nova.v1.SettleRequest
+	(*SettleResponse)(nil),       // 23: nova.v1.SettleResponse
+	(*DropRequest)(nil),          // 24: nova.v1.DropRequest
+	(*DropResponse)(nil),         // 25: nova.v1.DropResponse
+	(*TailRequest)(nil),          // 26: nova.v1.TailRequest
+	(*TailResponse)(nil),         // 27: nova.v1.TailResponse
+	(*ResolveRequest)(nil),       // 28: nova.v1.ResolveRequest
+	(*ResolveResponse)(nil),      // 29: nova.v1.ResolveResponse
+	(*Candidate)(nil),            // 30: nova.v1.Candidate
+	(*FleetRequest)(nil),         // 31: nova.v1.FleetRequest
+	(*FleetResponse)(nil),        // 32: nova.v1.FleetResponse
+	(*FleetStar)(nil),            // 33: nova.v1.FleetStar
+	(*AdminHandoffRequest)(nil),  // 34: nova.v1.AdminHandoffRequest
+	(*AdminHandoffResponse)(nil), // 35: nova.v1.AdminHandoffResponse
+	(*EventsRequest)(nil),        // 36: nova.v1.EventsRequest
+	(*EventsResponse)(nil),       // 37: nova.v1.EventsResponse
+	(Class)(0),                   // 38: nova.v1.Class
+	(*StarRow)(nil),              // 39: nova.v1.StarRow
+	(*StatsRow)(nil),             // 40: nova.v1.StatsRow
 }
 var file_nova_v1_control_proto_depIdxs = []int32{
-	2,  // 0: nova.v1.LeadershipsResponse.leaderships:type_name -> nova.v1.LeadershipInfo
-	29, // 1: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
-	11, // 2: nova.v1.ReleaseResponse.evidence:type_name -> nova.v1.Evidence
-	12, // 3: nova.v1.Evidence.batches:type_name -> nova.v1.EvidenceBatch
-	21, // 4: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
-	24, // 5: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
-	30, // 6: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
-	31, // 7: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
-	0,  // 8: nova.v1.Star.Leaderships:input_type -> nova.v1.LeadershipsRequest
-	3,  // 9: nova.v1.Star.Handoff:input_type -> nova.v1.HandoffRequest
-	5,  // 10: nova.v1.Star.Prepare:input_type -> nova.v1.PrepareRequest
-	7,  // 11: nova.v1.Star.Take:input_type -> nova.v1.TakeRequest
-	9,  // 12: nova.v1.Star.Release:input_type -> nova.v1.ReleaseRequest
-	13, // 13: nova.v1.Star.Settle:input_type -> nova.v1.SettleRequest
-	15, // 14: nova.v1.Star.Drop:input_type -> nova.v1.DropRequest
-	17, // 15: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
-	19, // 16: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
-	22, // 17: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
-	25, // 18: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
-	27, // 19: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
-	1,  // 20: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
-	4,  // 21: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
-	6,  // 22: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
-	8,  // 23: nova.v1.Star.Take:output_type -> nova.v1.TakeResponse
-	10, // 24: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
-	14, // 25: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
-	16, // 26: nova.v1.Star.Drop:output_type -> nova.v1.DropResponse
-	18, // 27: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
-	20, // 28: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
-	23, // 29: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
-	26, // 30: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
-	28, // 31: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
-	20, // [20:32] is the sub-list for method output_type
-	8,  // [8:20] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	2,  // 0: nova.v1.StorageResponse.copies:type_name -> nova.v1.CopyStatus
+	38, // 1: nova.v1.CopyStatus.class:type_name -> nova.v1.Class
+	38, // 2: nova.v1.AdmitCopyRequest.class:type_name -> nova.v1.Class
+	7,  // 3: nova.v1.DecideChainResponse.rulings:type_name -> nova.v1.SlotRuling
+	8,  // 4: nova.v1.SlotRuling.answers:type_name -> nova.v1.SlotAnswer
+	11, // 5: nova.v1.LeadershipsResponse.leaderships:type_name -> nova.v1.LeadershipInfo
+	38, // 6: nova.v1.LeadershipInfo.class:type_name -> nova.v1.Class
+	20, // 7: nova.v1.ReleaseResponse.evidence:type_name -> nova.v1.Evidence
+	21, // 8: nova.v1.Evidence.batches:type_name -> nova.v1.EvidenceBatch
+	30, // 9: nova.v1.ResolveResponse.candidates:type_name -> nova.v1.Candidate
+	33, // 10: nova.v1.FleetResponse.stars:type_name -> nova.v1.FleetStar
+	39, // 11: nova.v1.FleetStar.star:type_name -> nova.v1.StarRow
+	40, // 12: nova.v1.FleetStar.stats:type_name -> nova.v1.StatsRow
+	9,  // 13: nova.v1.Star.Leaderships:input_type -> nova.v1.LeadershipsRequest
+	12, // 14: nova.v1.Star.Handoff:input_type -> nova.v1.HandoffRequest
+	14, // 15: nova.v1.Star.Prepare:input_type -> nova.v1.PrepareRequest
+	16, // 16: nova.v1.Star.Take:input_type -> nova.v1.TakeRequest
+	18, // 17: nova.v1.Star.Release:input_type -> nova.v1.ReleaseRequest
+	22, // 18: nova.v1.Star.Settle:input_type -> nova.v1.SettleRequest
+	24, // 19: nova.v1.Star.Drop:input_type -> nova.v1.DropRequest
+	26, // 20: nova.v1.Star.Tail:input_type -> nova.v1.TailRequest
+	0,  // 21: nova.v1.Star.Storage:input_type -> nova.v1.StorageRequest
+	3,  // 22: nova.v1.Star.AdmitCopy:input_type -> nova.v1.AdmitCopyRequest
+	5,  // 23: nova.v1.Star.DecideChain:input_type -> nova.v1.DecideChainRequest
+	28, // 24: nova.v1.Placer.Resolve:input_type -> nova.v1.ResolveRequest
+	31, // 25: nova.v1.Admin.Fleet:input_type -> nova.v1.FleetRequest
+	34, // 26: nova.v1.Admin.Handoff:input_type -> nova.v1.AdminHandoffRequest
+	36, // 27: nova.v1.Admin.Events:input_type -> nova.v1.EventsRequest
+	0,  // 28: nova.v1.Admin.Storage:input_type -> nova.v1.StorageRequest
+	3,  // 29: nova.v1.Admin.AdmitCopy:input_type -> nova.v1.AdmitCopyRequest
+	5,  // 30: nova.v1.Admin.DecideChain:input_type -> nova.v1.DecideChainRequest
+	10, // 31: nova.v1.Star.Leaderships:output_type -> nova.v1.LeadershipsResponse
+	13, // 32: nova.v1.Star.Handoff:output_type -> nova.v1.HandoffResponse
+	15, // 33: nova.v1.Star.Prepare:output_type -> nova.v1.PrepareResponse
+	17, // 34: nova.v1.Star.Take:output_type -> nova.v1.TakeResponse
+	19, // 35: nova.v1.Star.Release:output_type -> nova.v1.ReleaseResponse
+	23, // 36: nova.v1.Star.Settle:output_type -> nova.v1.SettleResponse
+	25, // 37: nova.v1.Star.Drop:output_type -> nova.v1.DropResponse
+	27, // 38: nova.v1.Star.Tail:output_type -> nova.v1.TailResponse
+	1,  // 39: nova.v1.Star.Storage:output_type -> nova.v1.StorageResponse
+	4,  // 40: nova.v1.Star.AdmitCopy:output_type -> nova.v1.AdmitCopyResponse
+	6,  // 41: nova.v1.Star.DecideChain:output_type -> nova.v1.DecideChainResponse
+	29, // 42: nova.v1.Placer.Resolve:output_type -> nova.v1.ResolveResponse
+	32, // 43: nova.v1.Admin.Fleet:output_type -> nova.v1.FleetResponse
+	35, // 44: nova.v1.Admin.Handoff:output_type -> nova.v1.AdminHandoffResponse
+	37, // 45: nova.v1.Admin.Events:output_type -> nova.v1.EventsResponse
+	1,  // 46: nova.v1.Admin.Storage:output_type -> nova.v1.StorageResponse
+	4,  // 47: nova.v1.Admin.AdmitCopy:output_type -> nova.v1.AdmitCopyResponse
+	6,  // 48: nova.v1.Admin.DecideChain:output_type -> nova.v1.DecideChainResponse
+	31, // [31:49] is the sub-list for method output_type
+	13, // [13:31] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_nova_v1_control_proto_init() }
@@ -2009,7 +2742,7 @@ func file_nova_v1_control_proto_init() {
 		return
 	}
 	file_nova_v1_rows_proto_init()
-	file_nova_v1_control_proto_msgTypes[10].OneofWrappers = []any{
+	file_nova_v1_control_proto_msgTypes[19].OneofWrappers = []any{
 		(*ReleaseResponse_Finished)(nil),
 		(*ReleaseResponse_Evidence)(nil),
 	}
@@ -2019,7 +2752,7 @@ func file_nova_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nova_v1_control_proto_rawDesc), len(file_nova_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

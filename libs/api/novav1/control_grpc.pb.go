@@ -27,6 +27,9 @@ const (
 	Star_Settle_FullMethodName      = "/nova.v1.Star/Settle"
 	Star_Drop_FullMethodName        = "/nova.v1.Star/Drop"
 	Star_Tail_FullMethodName        = "/nova.v1.Star/Tail"
+	Star_Storage_FullMethodName     = "/nova.v1.Star/Storage"
+	Star_AdmitCopy_FullMethodName   = "/nova.v1.Star/AdmitCopy"
+	Star_DecideChain_FullMethodName = "/nova.v1.Star/DecideChain"
 )
 
 // StarClient is the client API for Star service.
@@ -53,6 +56,12 @@ type StarClient interface {
 	Drop(ctx context.Context, in *DropRequest, opts ...grpc.CallOption) (*DropResponse, error)
 	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(ctx context.Context, in *TailRequest, opts ...grpc.CallOption) (*TailResponse, error)
+	// Storage tells how the copies look from here.
+	Storage(ctx context.Context, in *StorageRequest, opts ...grpc.CallOption) (*StorageResponse, error)
+	// AdmitCopy fills a blank store from the other copies of its class and makes it one of them.
+	AdmitCopy(ctx context.Context, in *AdmitCopyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdmitCopyResponse], error)
+	// DecideChain ends a dead chain that its fencers cannot end, on a person's word.
+	DecideChain(ctx context.Context, in *DecideChainRequest, opts ...grpc.CallOption) (*DecideChainResponse, error)
 }
 
 type starClient struct {
@@ -143,6 +152,45 @@ func (c *starClient) Tail(ctx context.Context, in *TailRequest, opts ...grpc.Cal
 	return out, nil
 }
 
+func (c *starClient) Storage(ctx context.Context, in *StorageRequest, opts ...grpc.CallOption) (*StorageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StorageResponse)
+	err := c.cc.Invoke(ctx, Star_Storage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *starClient) AdmitCopy(ctx context.Context, in *AdmitCopyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdmitCopyResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Star_ServiceDesc.Streams[0], Star_AdmitCopy_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AdmitCopyRequest, AdmitCopyResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Star_AdmitCopyClient = grpc.ServerStreamingClient[AdmitCopyResponse]
+
+func (c *starClient) DecideChain(ctx context.Context, in *DecideChainRequest, opts ...grpc.CallOption) (*DecideChainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideChainResponse)
+	err := c.cc.Invoke(ctx, Star_DecideChain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StarServer is the server API for Star service.
 // All implementations must embed UnimplementedStarServer
 // for forward compatibility.
@@ -167,6 +215,12 @@ type StarServer interface {
 	Drop(context.Context, *DropRequest) (*DropResponse, error)
 	// Tail tells where a led stream ends; it is refused where the stream is not led.
 	Tail(context.Context, *TailRequest) (*TailResponse, error)
+	// Storage tells how the copies look from here.
+	Storage(context.Context, *StorageRequest) (*StorageResponse, error)
+	// AdmitCopy fills a blank store from the other copies of its class and makes it one of them.
+	AdmitCopy(*AdmitCopyRequest, grpc.ServerStreamingServer[AdmitCopyResponse]) error
+	// DecideChain ends a dead chain that its fencers cannot end, on a person's word.
+	DecideChain(context.Context, *DecideChainRequest) (*DecideChainResponse, error)
 	mustEmbedUnimplementedStarServer()
 }
 
@@ -200,6 +254,15 @@ func (UnimplementedStarServer) Drop(context.Context, *DropRequest) (*DropRespons
 }
 func (UnimplementedStarServer) Tail(context.Context, *TailRequest) (*TailResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Tail not implemented")
+}
+func (UnimplementedStarServer) Storage(context.Context, *StorageRequest) (*StorageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Storage not implemented")
+}
+func (UnimplementedStarServer) AdmitCopy(*AdmitCopyRequest, grpc.ServerStreamingServer[AdmitCopyResponse]) error {
+	return status.Error(codes.Unimplemented, "method AdmitCopy not implemented")
+}
+func (UnimplementedStarServer) DecideChain(context.Context, *DecideChainRequest) (*DecideChainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideChain not implemented")
 }
 func (UnimplementedStarServer) mustEmbedUnimplementedStarServer() {}
 func (UnimplementedStarServer) testEmbeddedByValue()              {}
@@ -366,6 +429,53 @@ func _Star_Tail_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Star_Storage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StorageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StarServer).Storage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Star_Storage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StarServer).Storage(ctx, req.(*StorageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Star_AdmitCopy_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AdmitCopyRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(StarServer).AdmitCopy(m, &grpc.GenericServerStream[AdmitCopyRequest, AdmitCopyResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Star_AdmitCopyServer = grpc.ServerStreamingServer[AdmitCopyResponse]
+
+func _Star_DecideChain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideChainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StarServer).DecideChain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Star_DecideChain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StarServer).DecideChain(ctx, req.(*DecideChainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Star_ServiceDesc is the grpc.ServiceDesc for Star service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -405,8 +515,22 @@ var Star_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Tail",
 			Handler:    _Star_Tail_Handler,
 		},
+		{
+			MethodName: "Storage",
+			Handler:    _Star_Storage_Handler,
+		},
+		{
+			MethodName: "DecideChain",
+			Handler:    _Star_DecideChain_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "AdmitCopy",
+			Handler:       _Star_AdmitCopy_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "nova/v1/control.proto",
 }
 
@@ -517,9 +641,12 @@ var Placer_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	Admin_Fleet_FullMethodName   = "/nova.v1.Admin/Fleet"
-	Admin_Handoff_FullMethodName = "/nova.v1.Admin/Handoff"
-	Admin_Events_FullMethodName  = "/nova.v1.Admin/Events"
+	Admin_Fleet_FullMethodName       = "/nova.v1.Admin/Fleet"
+	Admin_Handoff_FullMethodName     = "/nova.v1.Admin/Handoff"
+	Admin_Events_FullMethodName      = "/nova.v1.Admin/Events"
+	Admin_Storage_FullMethodName     = "/nova.v1.Admin/Storage"
+	Admin_AdmitCopy_FullMethodName   = "/nova.v1.Admin/AdmitCopy"
+	Admin_DecideChain_FullMethodName = "/nova.v1.Admin/DecideChain"
 )
 
 // AdminClient is the client API for Admin service.
@@ -531,6 +658,10 @@ type AdminClient interface {
 	Fleet(ctx context.Context, in *FleetRequest, opts ...grpc.CallOption) (*FleetResponse, error)
 	Handoff(ctx context.Context, in *AdminHandoffRequest, opts ...grpc.CallOption) (*AdminHandoffResponse, error)
 	Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[EventsResponse], error)
+	// Storage, AdmitCopy and DecideChain have a star do it: the named one, or any.
+	Storage(ctx context.Context, in *StorageRequest, opts ...grpc.CallOption) (*StorageResponse, error)
+	AdmitCopy(ctx context.Context, in *AdmitCopyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdmitCopyResponse], error)
+	DecideChain(ctx context.Context, in *DecideChainRequest, opts ...grpc.CallOption) (*DecideChainResponse, error)
 }
 
 type adminClient struct {
@@ -580,6 +711,45 @@ func (c *adminClient) Events(ctx context.Context, in *EventsRequest, opts ...grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_EventsClient = grpc.ServerStreamingClient[EventsResponse]
 
+func (c *adminClient) Storage(ctx context.Context, in *StorageRequest, opts ...grpc.CallOption) (*StorageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StorageResponse)
+	err := c.cc.Invoke(ctx, Admin_Storage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) AdmitCopy(ctx context.Context, in *AdmitCopyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdmitCopyResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[1], Admin_AdmitCopy_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AdmitCopyRequest, AdmitCopyResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_AdmitCopyClient = grpc.ServerStreamingClient[AdmitCopyResponse]
+
+func (c *adminClient) DecideChain(ctx context.Context, in *DecideChainRequest, opts ...grpc.CallOption) (*DecideChainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideChainResponse)
+	err := c.cc.Invoke(ctx, Admin_DecideChain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -589,6 +759,10 @@ type AdminServer interface {
 	Fleet(context.Context, *FleetRequest) (*FleetResponse, error)
 	Handoff(context.Context, *AdminHandoffRequest) (*AdminHandoffResponse, error)
 	Events(*EventsRequest, grpc.ServerStreamingServer[EventsResponse]) error
+	// Storage, AdmitCopy and DecideChain have a star do it: the named one, or any.
+	Storage(context.Context, *StorageRequest) (*StorageResponse, error)
+	AdmitCopy(*AdmitCopyRequest, grpc.ServerStreamingServer[AdmitCopyResponse]) error
+	DecideChain(context.Context, *DecideChainRequest) (*DecideChainResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -607,6 +781,15 @@ func (UnimplementedAdminServer) Handoff(context.Context, *AdminHandoffRequest) (
 }
 func (UnimplementedAdminServer) Events(*EventsRequest, grpc.ServerStreamingServer[EventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Events not implemented")
+}
+func (UnimplementedAdminServer) Storage(context.Context, *StorageRequest) (*StorageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Storage not implemented")
+}
+func (UnimplementedAdminServer) AdmitCopy(*AdmitCopyRequest, grpc.ServerStreamingServer[AdmitCopyResponse]) error {
+	return status.Error(codes.Unimplemented, "method AdmitCopy not implemented")
+}
+func (UnimplementedAdminServer) DecideChain(context.Context, *DecideChainRequest) (*DecideChainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideChain not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -676,6 +859,53 @@ func _Admin_Events_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_EventsServer = grpc.ServerStreamingServer[EventsResponse]
 
+func _Admin_Storage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StorageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Storage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Storage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Storage(ctx, req.(*StorageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_AdmitCopy_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AdmitCopyRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).AdmitCopy(m, &grpc.GenericServerStream[AdmitCopyRequest, AdmitCopyResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_AdmitCopyServer = grpc.ServerStreamingServer[AdmitCopyResponse]
+
+func _Admin_DecideChain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideChainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).DecideChain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_DecideChain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).DecideChain(ctx, req.(*DecideChainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -691,11 +921,24 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Handoff",
 			Handler:    _Admin_Handoff_Handler,
 		},
+		{
+			MethodName: "Storage",
+			Handler:    _Admin_Storage_Handler,
+		},
+		{
+			MethodName: "DecideChain",
+			Handler:    _Admin_DecideChain_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Events",
 			Handler:       _Admin_Events_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "AdmitCopy",
+			Handler:       _Admin_AdmitCopy_Handler,
 			ServerStreams: true,
 		},
 	},
