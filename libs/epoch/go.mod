@@ -19,6 +19,7 @@ replace nova.internal/libs/runtime => ../../libs/runtime
 replace nova.internal/libs/oxiaembed => ../../libs/oxiaembed
 
 require (
+	github.com/google/go-cmp v0.7.0
 	google.golang.org/protobuf v1.36.12
 	nova.internal/libs/api v0.0.0-00010101000000-000000000000
 	nova.internal/libs/coord v0.0.0-00010101000000-000000000000

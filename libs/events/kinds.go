@@ -24,6 +24,8 @@ const (
 	EpochBumped  Kind = "epoch.bumped"  // none: the event's epoch is the new one
 	ChainSealed  Kind = "chain.sealed"  // Sealed
 	ChainSettled Kind = "chain.settled" // Settled
+	ChainDecided Kind = "chain.decided" // Decided
+	CopyAdmitted Kind = "copy.admitted" // Admitted
 	StreamGap    Kind = "stream.gap"    // Limbo
 	Shed         Kind = "shed"          // Bound
 )
@@ -82,6 +84,25 @@ type Settled struct {
 	Chain   string `json:"chain"`
 	Streams int    `json:"streams"`
 	Millis  int64  `json:"ms"`
+}
+
+// Decided is a chain that its fencers could not end and that a person's word ended.
+type Decided struct {
+	Chain        string   `json:"chain"`
+	Seal         uint64   `json:"seal"`
+	Counted      []uint64 `json:"counted,omitempty"` // slots whose votes were split and whose flight counts
+	LossAccepted bool     `json:"loss_accepted"`     // acknowledged records may lie at or above the seal
+}
+
+// Admitted is a blank store that was filled and made a copy of a class.
+type Admitted struct {
+	Class    string `json:"class"`
+	Index    int    `json:"index"`
+	Copy     string `json:"copy"` // URL without credentials
+	Identity string `json:"identity"`
+	Objects  uint64 `json:"objects"` // that it was given
+	Bytes    int64  `json:"bytes"`
+	Millis   int64  `json:"ms"`
 }
 
 // Joined is a star that registered.

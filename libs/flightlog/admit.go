@@ -72,6 +72,12 @@ func (a *admitted) check(ctx context.Context) error {
 
 // verify reads the identity.
 func (a *admitted) verify(ctx context.Context) error {
+	_, err := a.identify(ctx)
+	return err
+}
+
+// identify reads the identity, and says what is wrong with it.
+func (a *admitted) identify(ctx context.Context) (string, error) {
 	want := a.want.ID()
 	id, err := Identify(ctx, a.Copy)
 	a.mu.Lock()
@@ -79,14 +85,14 @@ func (a *admitted) verify(ctx context.Context) error {
 	switch {
 	case err != nil:
 		a.is = ""
-		return err
+		return "", err
 	case id == want && id != "":
 		a.is, a.wrong = id, nil
-		return nil
+		return id, nil
 	}
 	a.is, a.looked, a.wanted = "", time.Now(), want
 	a.wrong = fmt.Errorf("copy %s: %w: the fleet knows it as %q, it holds %q; put the right store back, or admit this one", a.Name(), ErrNotAdmitted, want, id)
-	return a.wrong
+	return id, a.wrong
 }
 
 // note keeps the identity known only over answers that the store gave itself.

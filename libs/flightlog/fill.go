@@ -107,7 +107,7 @@ func slotsOn(ctx context.Context, c Copy, chain string, slots map[uint64]bool) e
 
 func fillSlot(ctx context.Context, from []Copy, to Copy, chain string, slot uint64, end Ending, fencer string) (int, error) {
 	shown := make([]Shown, len(from))
-	var flight, object []byte
+	var flight, object, poison []byte
 	for i, c := range from {
 		look, b := lookAt(ctx, c, chain, slot)
 		switch shown[i] = look.Shown; look.Shown {
@@ -117,8 +117,10 @@ func fillSlot(ctx context.Context, from []Copy, to Copy, chain string, slot uint
 			flight = b
 		case ShowsDamaged, ShowsNewer:
 			object = b
+		case ShowsPoison:
+			poison = b
 		}
-		if flight != nil {
+		if flight != nil && !(end.Ended && slot == end.Seal) {
 			break // what else there is changes nothing
 		}
 	}
@@ -135,9 +137,11 @@ func fillSlot(ctx context.Context, from []Copy, to Copy, chain string, slot uint
 		if look.Shown == ShowsPoison {
 			return 0, nil
 		}
-		p := Poison{Chain: chain, Slot: slot, Fencer: fencer}
-		_, _ = rand.Read(p.Nonce[:]) // never fails
-		put = p.Encode()
+		if put = poison; put == nil {
+			p := Poison{Chain: chain, Slot: slot, Fencer: fencer}
+			_, _ = rand.Read(p.Nonce[:]) // never fails
+			put = p.Encode()
+		}
 		if look.Shown != ShowsMissing {
 			return len(put), to.Overwrite(ctx, SlotKey(chain, slot), put)
 		}

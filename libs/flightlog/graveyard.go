@@ -116,6 +116,12 @@ func (g *Graveyard) Complete(ctx context.Context, slot uint64) error {
 	return g.fill(ctx, slot, whole)
 }
 
+// Whole says whether a copy that answers holds the slot's flight undamaged.
+func (g *Graveyard) Whole(ctx context.Context, slot uint64) bool {
+	_, err := g.wholeFlight(ctx, slot)
+	return err == nil
+}
+
 func (g *Graveyard) wholeFlight(ctx context.Context, slot uint64) ([]byte, error) {
 	var errs []error
 	for _, c := range g.copies.List {

@@ -7,8 +7,9 @@ import (
 
 // Health is what one copy of a class answers about itself.
 type Health struct {
-	Copy string
-	Err  error // nil: it answers and is the store it is known as, so it votes and takes puts
+	Copy     string
+	Identity string // that it holds; empty: it is blank or does not answer
+	Err      error  // nil: it answers and is the store it is known as, so it votes and takes puts
 }
 
 // Health asks every copy at once which store it is.
@@ -19,13 +20,14 @@ func (c *Copies) Health(ctx context.Context) []Health {
 	var all sync.WaitGroup
 	for i, one := range c.List {
 		all.Go(func() {
+			var id string
 			var err error
 			if a, ok := one.(*admitted); ok {
-				err = a.verify(ctx)
+				id, err = a.identify(ctx)
 			} else {
-				_, err = Identify(ctx, one)
+				id, err = Identify(ctx, one)
 			}
-			health[i] = Health{one.Name(), err}
+			health[i] = Health{one.Name(), id, err}
 		})
 	}
 	all.Wait()

@@ -218,6 +218,16 @@ func (r *report) missed(copy string, slot uint64, err error) {
 	r.sometimes.Do(func() { r.star.log.Warn("a copy misses a committed flight", "copy", copy, "slot", slot, "err", err) })
 }
 
+func (r *report) copyAdmitted(a *admit, identity string, told *novav1.AdmitCopyResponse, took time.Duration) {
+	r.star.log.Info("admitted a store as a copy", "class", flightlog.ClassName(a.class), "index", a.index, "copy", a.to.Name(), "identity", identity, "objects", told.GetObjects(), "bytes", told.GetBytes(), "took", took)
+	r.tell(events.CopyAdmitted, nil, events.Admitted{Class: flightlog.ClassName(a.class), Index: a.index, Copy: a.to.Name(), Identity: identity, Objects: told.GetObjects(), Bytes: told.GetBytes(), Millis: took.Milliseconds()})
+}
+
+func (r *report) chainDecided(d events.Decided) {
+	r.star.log.Warn("a chain was ended on a person's word", "chain", d.Chain, "seal", d.Seal, "counted", d.Counted, "loss_accepted", d.LossAccepted)
+	r.tell(events.ChainDecided, nil, d)
+}
+
 func (r *report) scrubbed(s flightlog.Scrubbed, took time.Duration) {
 	r.scrubs.Inc()
 	r.scrubBytes.Add(float64(s.Bytes))

@@ -30,6 +30,7 @@ type Star struct {
 	copies    map[novav1.Class]*flightlog.Copies
 	readers   map[novav1.Class]*flightlog.Reader
 	repairers map[novav1.Class]*flightlog.Repairer
+	known     map[novav1.Class][]*flightlog.Known // the copies' identities
 	peers     *peers
 	graves    *graves
 	report    *report
@@ -95,7 +96,7 @@ func open(ctx context.Context, cfg Config, env runtime.Env) (*Star, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Star{cfg: cfg, log: log, health: env.Health, fleet: fleet, peers: &peers{}, stopping: make(chan struct{}), tails: &tailBudget{bound: int(cfg.TailCacheBytes)}}
+	s := &Star{cfg: cfg, log: log, health: env.Health, fleet: fleet, peers: &peers{}, stopping: make(chan struct{}), known: map[novav1.Class][]*flightlog.Known{}, tails: &tailBudget{bound: int(cfg.TailCacheBytes)}}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.graves = newGraves(s)
 	if s.report, err = newReport(s.ctx, s, env); err != nil {
@@ -163,6 +164,7 @@ func (s *Star) serve(ctx context.Context, env runtime.Env, lis net.Listener, rea
 	s.goes(func() { s.watchSession(loops) })
 	s.goes(func() { s.watchStorage(loops) })
 	s.goes(func() { s.sweepLoop(loops) })
+	s.goes(func() { s.watchCopies(loops) })
 	s.goes(func() { s.scrubLoop(loops) })
 	for _, r := range s.repairers {
 		s.goes(func() { r.Run(loops) })

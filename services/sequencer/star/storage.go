@@ -20,7 +20,8 @@ func openCopies(ctx context.Context, s *Star) (map[novav1.Class]*flightlog.Copie
 		set := &flightlog.Copies{Class: class}
 		var faults []error
 		for i, url := range urls {
-			c, err := OpenCopy(ctx, s.fleet.Rows(), class, i, url)
+			known := flightlog.NewKnown("")
+			c, err := OpenCopy(ctx, s.fleet.Rows(), class, i, url, known)
 			if err == nil {
 				err = flightlog.Probe(ctx, c)
 			}
@@ -32,6 +33,7 @@ func openCopies(ctx context.Context, s *Star) (map[novav1.Class]*flightlog.Copie
 				c = flightlog.Away(url, err)
 			}
 			set.List = append(set.List, c)
+			s.known[class] = append(s.known[class], known)
 		}
 		if len(urls)-len(faults) < set.Quorum() {
 			return nil, nil, runtime.ExitError(runtime.ExitUsage, fmt.Errorf("class %s has no quorum of its %d copies: %w", flightlog.ClassName(class), len(urls), errors.Join(faults...)))
@@ -47,8 +49,9 @@ func openCopies(ctx context.Context, s *Star) (map[novav1.Class]*flightlog.Copie
 
 // OpenCopy opens the store at url as copy index of a class, guarded by the identity under which the fleet
 // knows it. A fleet that knows none yet takes the store's own, making one for a blank store; the row's
-// create-if-absent decides between stars that start at once.
-func OpenCopy(ctx context.Context, rows *coord.Rows, class novav1.Class, index int, url string) (flightlog.Copy, error) {
+// create-if-absent decides between stars that start at once. known is set to the identity, and may be set
+// anew when the fleet admits another store.
+func OpenCopy(ctx context.Context, rows *coord.Rows, class novav1.Class, index int, url string, known *flightlog.Known) (flightlog.Copy, error) {
 	c, err := flightlog.OpenCopy(url)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,8 @@ func OpenCopy(ctx context.Context, rows *coord.Rows, class novav1.Class, index i
 	if err != nil {
 		return nil, fmt.Errorf("read which store is copy %d of class %s: %w", index, flightlog.ClassName(class), err)
 	}
-	return flightlog.Admit(c, row.GetIdentity()), nil
+	known.Set(row.GetIdentity())
+	return flightlog.AdmitAs(c, known), nil
 }
 
 // fencing lets the fence of libs/epoch ask the copies of a dead chain.
